@@ -1,0 +1,44 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Both build what they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TORCH := torch
+
+.PHONY: demo test lint tests bench clean
+
+demo: $(VENV)/.demo-ready
+	@rm -rf demo && mkdir -p demo
+	$(BIN)/trainload run mlp --epochs 10 --batch-size 64 --set frames_fraction=0.25 --out demo
+	@$(BIN)/trainload report demo/mlp-* --html demo/report.html
+
+test: $(VENV)/.test-ready lint tests
+
+lint: $(VENV)/.test-ready
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+tests: $(VENV)/.test-ready
+	$(BIN)/pytest
+
+bench: $(VENV)/.test-ready
+	$(BIN)/python bench/startup.py
+	$(BIN)/python bench/record_hour.py
+	$(BIN)/python bench/sampler_overhead.py
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "trainload needs Python 3.11 or later; give one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(TORCH),report,nvidia]'
+	@touch $@
+
+$(VENV)/.test-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(TORCH),report,nvidia,dev]'
+	@touch $@ $(VENV)/.demo-ready
+
+clean:
+	rm -rf $(VENV) demo build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

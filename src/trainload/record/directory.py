@@ -1,0 +1,177 @@
+"""Creating a run directory, holding it while the run goes on, and closing it with an outcome.
+
+The holder keeps a lock on the directory itself, which the system frees however the holder ends.
+"""
+
+import errno
+import fcntl
+import os
+import secrets
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from trainload.errors import RecordError
+from trainload.record.facts import WorkerFacts, load_facts
+from trainload.record.layout import EVENTS, RESERVE, RESERVE_BYTES, SAMPLES
+from trainload.record.lines import is_number, read_tail
+from trainload.record.manifest import Manifest, Outcome, load_manifest, save_manifest
+
+
+class DirectoryLock:
+    """An exclusive hold on a run directory; freed by the system when its holder dies."""
+
+    def __init__(self, run_dir: Path) -> None:
+        try:
+            self._fd = os.open(run_dir, os.O_RDONLY)
+        except OSError as error:
+            raise RecordError(f"cannot open {run_dir}: {error.strerror}") from error
+
+    def try_take(self) -> bool:
+        """Take the hold; False where another process has it."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            # A file system without locks tells nothing, so there the answer is yes.
+            return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+        return True
+
+    def free(self) -> None:
+        """Let go; harmless when called twice."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+@dataclass
+class RunDirectory:
+    """A run directory held by the process that runs it."""
+
+    path: Path
+    manifest: Manifest
+    lock: DirectoryLock
+
+    def update(self, **changes: Any) -> None:
+        """Change fields of run.json and write it."""
+        self.manifest = replace(self.manifest, **changes)
+        save_manifest(self.path, self.manifest)
+
+    def close(self, outcome: Outcome, reason: str | None, **changes: Any) -> None:
+        """Write the outcome; the space kept in reserve is freed first, for a full disk."""
+        (self.path / RESERVE).unlink(missing_ok=True)
+        try:
+            self.update(outcome=outcome, outcome_reason=reason, **changes)
+        finally:
+            self.lock.free()
+
+
+def create_run_directory(parent: Path, model: str, manifest: Manifest) -> RunDirectory:
+    """A new directory under `parent`, held by this process; RecordError where that is refused.
+
+    `manifest.run_id` is replaced by the directory's name, unique even for runs started at the
+    same moment.
+    """
+    path = _make_directory(parent, model)
+    lock = DirectoryLock(path)
+    lock.try_take()
+    run = RunDirectory(path, replace(manifest, run_id=path.name), lock)
+    save_manifest(path, run.manifest)
+    try:
+        with (path / RESERVE).open("wb") as file:
+            file.write(b"\0" * RESERVE_BYTES)
+    except OSError as error:
+        (path / RESERVE).unlink(missing_ok=True)
+        raise RecordError(f"cannot write to {path}: {error.strerror}; free some space") from error
+    return run
+
+
+def close_if_abandoned(run_dir: Path, lock: DirectoryLock) -> Manifest:
+    """Close a run whose driver ended without doing so; the caller holds the lock.
+
+    Never `completed`: only the driver that saw the run to its end says so.
+    """
+    manifest = load_manifest(run_dir)
+    if manifest.outcome is not None:
+        return manifest
+    _wait_until_quiet(run_dir)
+    start_s = manifest.clock.start_s
+    facts, damaged = load_facts(run_dir, start_s)
+    outcome, reason = _abandoned_outcome(facts)
+    last_s = max(filter(None, (facts.last_s, _last_sample_s(run_dir))), default=None)
+    run = RunDirectory(run_dir, manifest, lock)
+    (run_dir / RESERVE).unlink(missing_ok=True)
+    run.update(
+        outcome=outcome,
+        outcome_reason=reason,
+        clock=replace(manifest.clock, end_s=last_s),
+        damaged_lines=damaged,
+        **fields_from_facts(manifest, facts),
+    )
+    return run.manifest
+
+
+def fields_from_facts(manifest: Manifest, facts: WorkerFacts) -> dict[str, Any]:
+    """The manifest fields that the worker's events fill."""
+    return {
+        "software": {**manifest.software, **facts.software},
+        "setting": {**manifest.setting, "obtained": facts.obtained},
+        "data": facts.data,
+        "model": facts.model,
+        "phases": tuple(facts.phases),
+        "training_completed": (facts.end or {}).get("outcome") == "completed",
+    }
+
+
+def _abandoned_outcome(facts: WorkerFacts) -> tuple[Outcome, str]:
+    end = facts.end or {}
+    if end.get("outcome") in ("failed", "out_of_memory"):
+        return end["outcome"], str(end.get("reason"))
+    if end.get("outcome") == "completed":
+        return "killed", "the driver ended before it closed the run; the training had finished"
+    return "killed", "the driver ended without closing the run"
+
+
+def _last_sample_s(run_dir: Path) -> float | None:
+    rows = [v for v in read_tail(run_dir / SAMPLES) if isinstance(v, list) and len(v) > 1]
+    return float(rows[-1][1]) if rows and is_number(rows[-1][1]) else None
+
+
+def _wait_until_quiet(run_dir: Path, quiet_s: float = 1.0, limit_s: float = 5.0) -> None:
+    """Let a worker or sampler that outlived its driver write its last lines."""
+    deadline = time.monotonic() + limit_s
+    sizes = _sizes(run_dir)
+    since = time.monotonic()
+    while time.monotonic() < deadline:
+        if time.time() - _newest_change_s(run_dir) > quiet_s or time.monotonic() - since > quiet_s:
+            return
+        time.sleep(0.1)
+        if _sizes(run_dir) != sizes:
+            sizes, since = _sizes(run_dir), time.monotonic()
+
+
+def _sizes(run_dir: Path) -> list[int]:
+    paths = [run_dir / name for name in (EVENTS, SAMPLES)]
+    return [p.stat().st_size for p in paths if p.exists()]
+
+
+def _newest_change_s(run_dir: Path) -> float:
+    paths = [run_dir / name for name in (EVENTS, SAMPLES)]
+    return max((p.stat().st_mtime for p in paths if p.exists()), default=0.0)
+
+
+def _make_directory(parent: Path, model: str) -> Path:
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            path = parent / f"{model}-{stamp}-{secrets.token_hex(3)}"
+            try:
+                path.mkdir()
+                return path
+            except FileExistsError:
+                continue
+    except OSError as error:
+        raise RecordError(
+            f"cannot make a run directory in {parent}: {error.strerror}; choose another with --out"
+        ) from error

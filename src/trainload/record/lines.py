@@ -1,0 +1,100 @@
+"""Reading append-only JSON lines that may end, or be torn, anywhere.
+
+A damaged line is counted and passed over; nothing here raises for content.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from trainload.errors import RecordError
+
+
+@dataclass(kw_only=True)
+class LineReader:
+    """Reads a file of JSON lines from where it last stopped; keeps an unfinished last line back."""
+
+    path: Path
+    offset_bytes: int = 0
+    damaged_lines: int = 0
+
+    def read_new(self) -> list[Any]:
+        """Values of the whole lines appended since the last call; [] where the file is absent."""
+        return list(self._parse(self._read_bytes()))
+
+    def read_rest(self) -> list[Any]:
+        """As `read_new`, and the unfinished last line counts as damaged."""
+        values = self.read_new()
+        try:
+            left = self.path.stat().st_size - self.offset_bytes
+        except FileNotFoundError:
+            left = 0
+        if left > 0:
+            self.offset_bytes += left
+            self.damaged_lines += 1
+        return values
+
+    def _read_bytes(self) -> bytes:
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset_bytes)
+                data = file.read()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise RecordError(f"cannot read {self.path}: {error.strerror}") from error
+        whole = data[: data.rfind(b"\n") + 1]
+        self.offset_bytes += len(whole)
+        return whole
+
+    def _parse(self, data: bytes) -> Iterator[Any]:
+        for line in data.split(b"\n"):
+            if not line:
+                continue
+            value = parse_line(line)
+            if value is None:
+                self.damaged_lines += 1
+            else:
+                yield value
+
+
+def parse_line(line: bytes) -> Any:
+    """The value of one line; None where it is damaged (a bare `null` counts as damaged)."""
+    try:
+        return json.loads(line, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+
+
+def read_tail(path: Path, size_bytes: int = 65536) -> list[Any]:
+    """Values of the whole, sound lines within the last `size_bytes` of a file; [] if absent."""
+    try:
+        with path.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - size_bytes))
+            data = file.read()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RecordError(f"cannot read {path}: {error.strerror}") from error
+    lines = data.split(b"\n")
+    if end > size_bytes:
+        lines = lines[1:]
+    return [value for value in map(parse_line, filter(None, lines)) if value is not None]
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a parsed value is a usable number: not a boolean, and within a float's range."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+
+
+def is_numbers(values: Any) -> TypeGuard[list[float]]:
+    """Whether a parsed value is a list of usable numbers."""
+    return isinstance(values, list) and all(map(is_number, values))

@@ -1,0 +1,133 @@
+"""run.json: what was run, where, with what, and how it ended.
+
+Written whole and swapped in by rename, so that a reader sees the old one or the new one.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from trainload.errors import (
+    RecordError,
+    RecordIncomplete,
+    RecordTooNew,
+    RecordTooOld,
+    WorkloadError,
+)
+from trainload.record.layout import MANIFEST
+from trainload.record.migrate import MIGRATIONS
+from trainload.workload.checked import build_checked
+
+FORMAT = 1
+OLDEST_FORMAT = 1
+
+Outcome = Literal["completed", "failed", "out_of_memory", "killed", "timed_out", "interrupted"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """The run's start and end on both clocks; intervals use the monotonic one."""
+
+    start_s: float
+    start_wall_s: float
+    end_s: float | None = None
+    end_wall_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """The content of run.json."""
+
+    format: int = FORMAT
+    run_id: str
+    created: str
+    """Wall-clock time of the start, ISO 8601, UTC."""
+    trainload_version: str
+    framework: str
+    workload: Mapping[str, Any]
+    setting: Mapping[str, Any]
+    """`asked` (text and threads), `resolved` (checked against the machine), `obtained`."""
+    machine: Mapping[str, Any]
+    clock: Clock
+    driver: Mapping[str, Any] = field(default_factory=dict)
+    software: Mapping[str, Any] = field(default_factory=dict)
+    meters: tuple[Any, ...] = ()
+    sampler: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Rows, groups and steps as the worker found them."""
+    model: Mapping[str, Any] = field(default_factory=dict)
+    phases: tuple[Any, ...] = ()
+    """`name`, `start_s`, `end_s` (null where the phase never ended), seconds since the start."""
+    training_completed: bool | None = None
+    """Whether the training itself reached its end, whatever became of the measurement."""
+    outcome: Outcome | None = None
+    """None while the run goes on."""
+    outcome_reason: str | None = None
+    overhead: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
+    damaged_lines: int = 0
+    sealed: bool = False
+
+
+def load_manifest(run_dir: Path) -> Manifest:
+    """The manifest of a run directory, migrated to this version's format in memory."""
+    path = run_dir / MANIFEST
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if not run_dir.exists():
+            raise RecordError(f"no such run: {run_dir}") from None
+        if run_dir.is_dir():
+            raise RecordIncomplete(f"{run_dir} is no run directory: it has no {MANIFEST}") from None
+        raise RecordError(f"{run_dir} is no directory; give the directory of a run") from None
+    except NotADirectoryError:
+        raise RecordError(f"{run_dir} is no directory; give the directory of a run") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"cannot read {path}: {error}") from error
+    return parse_manifest(text, str(path))
+
+
+def parse_manifest(text: str, where: str) -> Manifest:
+    """A manifest from its text; only RecordErrors are raised, whatever the text."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{where} is damaged: {error}") from None
+    if not isinstance(document, dict):
+        raise RecordError(f"{where} is damaged: not a JSON object")
+    written = document.get("format")
+    if not isinstance(written, int) or isinstance(written, bool):
+        raise RecordError(f"{where} states no format number; it is no run of trainload")
+    if written > FORMAT:
+        raise RecordTooNew(
+            f"{where} has format {written}, this trainload reads up to {FORMAT}; upgrade trainload"
+        )
+    if written < OLDEST_FORMAT:
+        raise RecordTooOld(
+            f"{where} has format {written}, the oldest this trainload reads is {OLDEST_FORMAT}"
+        )
+    for version in range(written, FORMAT):
+        document = MIGRATIONS[version](document)
+    try:
+        return build_checked(Manifest, document, where)
+    except WorkloadError as error:
+        raise RecordError(f"damaged record: {error}") from None
+
+
+def save_manifest(run_dir: Path, manifest: Manifest) -> None:
+    """Swap in a new run.json; RecordError where the disk or the folder refuses."""
+    path = run_dir / MANIFEST
+    temporary = run_dir / f".{MANIFEST}.{os.getpid()}"
+    text = json.dumps(asdict(manifest), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RecordError(f"cannot write {path}: {error.strerror}") from error

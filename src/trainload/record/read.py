@@ -1,0 +1,109 @@
+"""Reading a run: its manifest and its tables, sealed or not.
+
+Opening closes a run whose driver is gone and seals it where the folder may be written.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainload.errors import RecordError
+from trainload.record.directory import DirectoryLock, close_if_abandoned
+from trainload.record.layout import (
+    EPOCHS_TABLE,
+    EVENTS,
+    SAMPLES,
+    SAMPLES_TABLE,
+    STEPS_TABLE,
+    WORKER_LOG,
+)
+from trainload.record.manifest import Manifest, load_manifest
+from trainload.record.seal import seal_run
+from trainload.record.tables import require_polars, sample_table, step_tables
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run as read back; times in tables are seconds since its start."""
+
+    path: Path
+    manifest: Manifest
+
+    @property
+    def running(self) -> bool:
+        """Whether the run still goes on."""
+        return self.manifest.outcome is None
+
+    @property
+    def _sealed(self) -> bool:
+        """Sealed by now, if not when the manifest was read: another reader may have done it."""
+        return self.manifest.sealed or load_manifest(self.path).sealed
+
+    @cached_property
+    def steps(self) -> pl.DataFrame:
+        """step, epoch, start_s, end_s, step_s, loss; a loss that was not finite is null."""
+        return self._read_sealed(STEPS_TABLE) if self._sealed else self._events[0]
+
+    @cached_property
+    def epochs(self) -> pl.DataFrame:
+        """epoch, start_s, end_s, train_s, validation_s, steps, train_loss, validation_…."""
+        return self._read_sealed(EPOCHS_TABLE) if self._sealed else self._events[1]
+
+    @cached_property
+    def samples(self) -> pl.DataFrame:
+        """tick, t_s, read_s, sampler_cpu_s and one column for each metered quantity."""
+        if self._sealed:
+            return self._read_sealed(SAMPLES_TABLE)
+        return sample_table(self.path / SAMPLES, self.manifest.clock.start_s)[0]
+
+    @cached_property
+    def _events(self) -> tuple[pl.DataFrame, pl.DataFrame, int]:
+        return step_tables(self.path / EVENTS, self.manifest.clock.start_s)
+
+    def _read_sealed(self, name: str) -> pl.DataFrame:
+        require_polars()
+        import polars as pl
+
+        try:
+            return pl.read_parquet(self.path / name)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise RecordError(f"cannot read {self.path / name}: {error}") from error
+
+    def worker_log_tail(self, lines: int = 40) -> str:
+        """The last lines the training process printed; unreadable bytes are replaced."""
+        try:
+            data = (self.path / WORKER_LOG).read_bytes()[-65536:]
+        except OSError:
+            return ""
+        return "\n".join(data.decode("utf-8", "replace").splitlines()[-lines:])
+
+
+def open_run(path: Path, *, seal: bool = True) -> Run:
+    """Read a run directory; RecordError where it is none.
+
+    A run that ended is sealed first, unless the folder may not be written or `seal` is False.
+    """
+    manifest = load_manifest(path)
+    if manifest.sealed or not os.access(path, os.W_OK):
+        return Run(path, manifest)
+    if not seal:
+        return Run(path, _close_if_free(path, manifest))
+    lock = DirectoryLock(path)
+    held = lock.try_take()
+    lock.free()
+    return Run(path, seal_run(path) if held else manifest)
+
+
+def _close_if_free(path: Path, manifest: Manifest) -> Manifest:
+    lock = DirectoryLock(path)
+    try:
+        return close_if_abandoned(path, lock) if lock.try_take() else manifest
+    finally:
+        lock.free()

@@ -1,0 +1,73 @@
+"""Sealing: a closed run's appended lines become parquet tables.
+
+Tables are written beside the lines and renamed, run.json then says so, and only after that are
+the lines removed; a crash in between leaves a directory that can be sealed again.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainload.errors import RecordError
+from trainload.record.directory import DirectoryLock, close_if_abandoned
+from trainload.record.layout import (
+    EPOCHS_TABLE,
+    EVENTS,
+    SAMPLES,
+    SAMPLES_TABLE,
+    STEPS_TABLE,
+)
+from trainload.record.manifest import Manifest, load_manifest, save_manifest
+from trainload.record.tables import sample_table, step_tables
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def seal_run(run_dir: Path) -> Manifest:
+    """Close the run if its driver is gone, then turn its lines into tables.
+
+    RecordError where the run still goes on. Sealing a sealed run only clears leftovers.
+    """
+    lock = DirectoryLock(run_dir)
+    try:
+        if not lock.try_take():
+            manifest = load_manifest(run_dir)
+            if manifest.sealed:
+                return manifest
+            raise RecordError(f"{run_dir} is still running (or being sealed); wait for its end")
+        manifest = close_if_abandoned(run_dir, lock)
+        if not manifest.sealed:
+            manifest = _write_tables(run_dir, manifest)
+        for name in (EVENTS, SAMPLES):
+            (run_dir / name).unlink(missing_ok=True)
+        return manifest
+    except OSError as error:
+        raise RecordError(f"cannot seal {run_dir}: {error.strerror}") from error
+    finally:
+        lock.free()
+
+
+def _write_tables(run_dir: Path, manifest: Manifest) -> Manifest:
+    start_s = manifest.clock.start_s
+    steps, epochs, damaged_events = step_tables(run_dir / EVENTS, start_s)
+    samples, _marks, damaged_samples = sample_table(run_dir / SAMPLES, start_s)
+    for name, frame in ((STEPS_TABLE, steps), (EPOCHS_TABLE, epochs), (SAMPLES_TABLE, samples)):
+        _write_table(run_dir / name, frame)
+    manifest = replace(manifest, sealed=True, damaged_lines=damaged_events + damaged_samples)
+    save_manifest(run_dir, manifest)
+    return manifest
+
+
+def _write_table(path: Path, frame: pl.DataFrame) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        frame.write_parquet(temporary, compression="zstd")
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

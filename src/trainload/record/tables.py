@@ -1,0 +1,224 @@
+"""Appended lines as columns: the steps, epochs and samples of a run as polars frames.
+
+Times in tables are seconds since the run's start. Polars is imported when a table is made.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from trainload.errors import MissingPart
+from trainload.record.lines import LineReader, is_number, is_numbers, parse_line
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SAMPLE_HEAD = ("tick", "t_s", "read_s", "sampler_cpu_s")
+"""The first columns of every samples table; the meters' columns follow."""
+
+
+def require_polars() -> None:
+    """MissingPart, with the command that mends it, where polars is not installed."""
+    if importlib.util.find_spec("polars") is None:
+        raise MissingPart(
+            "reading tables needs polars, which is not installed; pip install 'trainload[report]'"
+        )
+
+
+def step_tables(events_path: Path, start_s: float) -> tuple[pl.DataFrame, pl.DataFrame, int]:
+    """Steps and epochs of an events file, and how many of its lines are damaged."""
+    require_polars()
+    reader = LineReader(path=events_path)
+    events = reader.read_rest()
+    damaged = reader.damaged_lines
+    steps: dict[str, list[Any]] = {
+        name: [] for name in ("step", "epoch", "start_s", "end_s", "loss")
+    }
+    epochs: list[dict[str, Any]] = []
+    for event in events:
+        if not isinstance(event, Mapping):
+            damaged += 1
+        elif event.get("kind") == "steps":
+            damaged += not _add_steps(steps, event, start_s)
+        elif event.get("kind") == "epoch":
+            row = _epoch_row(event, start_s)
+            damaged += row is None
+            epochs += [row] if row else []
+    return _steps_frame(steps), _epochs_frame(epochs), damaged
+
+
+def _add_steps(steps: dict[str, list[Any]], event: Mapping[str, Any], start_s: float) -> bool:
+    ends, losses, first = event.get("end_s"), event.get("loss"), event.get("first_step")
+    begun, epoch = event.get("start_s"), event.get("epoch")
+    if not (is_numbers(ends) and isinstance(losses, list) and len(losses) == len(ends)):
+        return False
+    if not all(v is None or is_number(v) for v in losses) or not is_number(begun):
+        return False
+    if not _is_index(first) or not _is_index(epoch):
+        return False
+    count = len(ends)
+    relative = [end - start_s for end in ends]
+    steps["step"] += range(first, first + count)
+    steps["epoch"] += [epoch] * count
+    steps["start_s"] += [begun - start_s, *relative[:-1]] if count else []
+    steps["end_s"] += relative
+    steps["loss"] += losses
+    return True
+
+
+def _steps_frame(steps: dict[str, list[Any]]) -> pl.DataFrame:
+    import polars as pl
+
+    schema = {
+        "step": pl.Int64,
+        "epoch": pl.Int64,
+        "start_s": pl.Float64,
+        "end_s": pl.Float64,
+        "loss": pl.Float64,
+    }
+    frame = pl.DataFrame(steps, schema=schema, strict=False)
+    return frame.select(
+        "step",
+        "epoch",
+        "start_s",
+        "end_s",
+        (pl.col("end_s") - pl.col("start_s")).alias("step_s"),
+        "loss",
+    )
+
+
+EPOCH_METRICS = ("loss", "accuracy", "f1_weighted", "f1_macro", "top5_accuracy")
+
+
+def _epoch_row(event: Mapping[str, Any], start_s: float) -> dict[str, Any] | None:
+    epoch, begin, end = (event.get(key) for key in ("epoch", "start_s", "end_s"))
+    if not (_is_index(epoch) and is_number(begin) and is_number(end)):
+        return None
+    check_begin, check_end = event.get("validation_start_s"), event.get("validation_end_s")
+    validation_s = (
+        check_end - check_begin if is_number(check_begin) and is_number(check_end) else None
+    )
+    metrics = event.get("validation")
+    metrics = metrics if isinstance(metrics, Mapping) else {}
+    return {
+        "epoch": epoch,
+        "start_s": begin - start_s,
+        "end_s": end - start_s,
+        "train_s": end - begin,
+        "validation_s": validation_s,
+        "steps": event.get("steps") if _is_index(event.get("steps")) else None,
+        "train_loss": _number_or_none(event.get("train_loss")),
+        **{f"validation_{m}": _number_or_none(metrics.get(m)) for m in EPOCH_METRICS},
+    }
+
+
+def _epochs_frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    import polars as pl
+
+    schema = {
+        "epoch": pl.Int64,
+        "start_s": pl.Float64,
+        "end_s": pl.Float64,
+        "train_s": pl.Float64,
+        "validation_s": pl.Float64,
+        "steps": pl.Int64,
+        "train_loss": pl.Float64,
+        **{f"validation_{metric}": pl.Float64 for metric in EPOCH_METRICS},
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row", strict=False)
+
+
+def sample_table(samples_path: Path, start_s: float) -> tuple[pl.DataFrame, list[Any], int]:
+    """Samples of a file, the sampler's marks and statistics in it, and its damaged lines.
+
+    A restarted sampler writes a new header; its rows join the same table.
+    """
+    require_polars()
+    import polars as pl
+
+    try:
+        data = samples_path.read_bytes()
+    except FileNotFoundError:
+        data = b""
+    lines = data.split(b"\n")
+    damaged = 1 if lines and lines[-1] else 0
+    pieces: list[tuple[list[str], list[bytes]]] = []
+    marks: list[Any] = []
+    for line in lines[:-1]:
+        if line.startswith(b"["):
+            if pieces:
+                pieces[-1][1].append(line)
+            else:
+                damaged += 1
+        elif line:
+            value = parse_line(line)
+            if not isinstance(value, dict):
+                damaged += 1
+            elif _is_header(value):
+                pieces.append((value["columns"], []))
+            else:
+                marks.append(value)
+    frames = []
+    for columns, rows in pieces:
+        frame, bad = _rows_frame(columns, rows)
+        frames.append(frame)
+        damaged += bad
+    if not frames:
+        return pl.DataFrame(schema=dict.fromkeys(SAMPLE_HEAD, pl.Float64)), marks, damaged
+    table = pl.concat(frames, how="diagonal").with_columns(pl.col("t_s") - start_s)
+    return table, marks, damaged
+
+
+def _is_header(value: Mapping[str, Any]) -> bool:
+    columns = value.get("columns")
+    return (
+        isinstance(columns, list)
+        and all(isinstance(c, str) for c in columns)
+        and tuple(columns[: len(SAMPLE_HEAD)]) == SAMPLE_HEAD
+        and len(set(columns)) == len(columns)
+    )
+
+
+def _rows_frame(columns: list[str], rows: list[bytes]) -> tuple[pl.DataFrame, int]:
+    """Rows as a frame of floats: through polars' CSV reader when all are sound, else one by one."""
+    import polars as pl
+
+    commas = len(columns) - 1
+    sound = [r[1:-1] for r in rows if r.endswith(b"]") and r.count(b",") == commas]
+    schema = dict.fromkeys(columns, pl.Float64)
+    if not sound:
+        return pl.DataFrame(schema=schema), len(rows)
+    try:
+        frame = pl.read_csv(
+            io.BytesIO(b"\n".join(sound)),
+            has_header=False,
+            schema=schema,
+            null_values="null",
+            quote_char=None,
+        )
+        return frame, len(rows) - len(sound)
+    except pl.exceptions.PolarsError:
+        values = [v for v in map(parse_line, rows) if _is_row(v, len(columns))]
+        return pl.DataFrame(values, schema=schema, orient="row", strict=False), len(rows) - len(
+            values
+        )
+
+
+def _is_row(value: Any, length: int) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == length
+        and all(v is None or is_number(v) for v in value)
+    )
+
+
+def _is_index(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62
+
+
+def _number_or_none(value: Any) -> float | None:
+    return float(value) if is_number(value) else None

@@ -1,0 +1,39 @@
+"""What is trained: specs, the layer graph, the model families, data sets.
+
+Framework-free and standard library only: both wings build and read workloads.
+"""
+
+from trainload.workload.assemble import MODELS, assemble_workload, parse_words, settable_names
+from trainload.workload.datasets import CsvData, Data, KeypointData, keypoint_data, scan_csv
+from trainload.workload.graph import (
+    Layer,
+    LayerGraph,
+    LayerSpec,
+    build_graph,
+    graph_from_json,
+)
+from trainload.workload.mlp import MlpOptions, mlp_graph
+from trainload.workload.spec import Optimizer, Seeds, Training, Workload
+
+__all__ = [
+    "MODELS",
+    "CsvData",
+    "Data",
+    "KeypointData",
+    "Layer",
+    "LayerGraph",
+    "LayerSpec",
+    "MlpOptions",
+    "Optimizer",
+    "Seeds",
+    "Training",
+    "Workload",
+    "assemble_workload",
+    "build_graph",
+    "graph_from_json",
+    "keypoint_data",
+    "mlp_graph",
+    "parse_words",
+    "scan_csv",
+    "settable_names",
+]

@@ -1,0 +1,176 @@
+"""What a workload is trained on: the keypoint generator's shape and the user's own table.
+
+Describes and checks data; the rows themselves are drawn or parsed by the worker.
+"""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from trainload.errors import WorkloadError
+from trainload.workload.checked import Bounds, suggest
+
+KEYPOINT_CLASS_COUNTS: Mapping[str, int] = {
+    "BL": 10236,
+    "FL": 7561,
+    "FLAG": 6964,
+    "IC": 9791,
+    "MAL": 7309,
+    "NONE": 23150,
+    "OAFL": 6389,
+    "OAHS": 7950,
+    "PL": 8694,
+    "VSIT": 13092,
+}
+"""Frames per class, 101,136 in all; source: study L (Finocchiaro 2024), table 3.1."""
+
+KEYPOINT_FEATURES = 75
+"""25 joints × (x, y, confidence); source: study L, section 3.2."""
+
+Fraction = Annotated[float, Bounds(above=0, below=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeypointData:
+    """Generated pose keypoints with study L's shape."""
+
+    kind: Literal["keypoints"] = "keypoints"
+    class_counts: Mapping[str, int]
+    features: int = KEYPOINT_FEATURES
+    validation_fraction: Fraction = 0.2
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names in label order."""
+        return tuple(self.class_counts)
+
+    @property
+    def rows(self) -> int:
+        """Number of frames, training and validation together."""
+        return sum(self.class_counts.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """The form the worker reads."""
+        return {**asdict(self), "class_counts": dict(self.class_counts)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvData:
+    """A table of the user's own: numeric feature columns, a label column, maybe a group column."""
+
+    kind: Literal["csv"] = "csv"
+    path: str
+    label_column: str
+    group_column: str | None = None
+    feature_columns: tuple[str, ...]
+    classes: tuple[str, ...]
+    rows: int
+    validation_fraction: Fraction = 0.2
+
+    @property
+    def features(self) -> int:
+        """Number of feature columns."""
+        return len(self.feature_columns)
+
+    def to_json(self) -> dict[str, Any]:
+        """The form the worker reads."""
+        return asdict(self)
+
+
+Data = KeypointData | CsvData
+
+
+def keypoint_data(frames_fraction: float = 1.0, validation_fraction: float = 0.2) -> KeypointData:
+    """The keypoint set, or a share of it with the same class proportions (at least 2 a class)."""
+    counts = {
+        name: max(2, round(frames * frames_fraction))
+        for name, frames in KEYPOINT_CLASS_COUNTS.items()
+    }
+    return KeypointData(class_counts=counts, validation_fraction=validation_fraction)
+
+
+def scan_csv(
+    path: Path,
+    *,
+    label_column: str = "label",
+    group_column: str | None = None,
+    validation_fraction: float = 0.2,
+) -> CsvData:
+    """Read and check a whole table; WorkloadError names the file, line and column at fault."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return _scan_rows(
+                path, csv.reader(file), label_column, group_column, validation_fraction
+            )
+    except FileNotFoundError:
+        raise WorkloadError(f"no such table: {path}") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise WorkloadError(f"cannot read the table {path}: {error}") from error
+
+
+def _scan_rows(
+    path: Path,
+    reader: Any,
+    label_column: str,
+    group_column: str | None,
+    validation_fraction: float,
+) -> CsvData:
+    header = next(reader, None)
+    if not header:
+        raise WorkloadError(f"the table {path} is empty; its first line must name the columns")
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise WorkloadError(f"{path}: column {twice[0]!r} is named twice in the first line")
+    for asked in filter(None, (label_column, group_column)):
+        if asked not in header:
+            raise WorkloadError(f"{path}: no column {asked!r}{suggest(asked, header)}")
+    features = [name for name in header if name not in (label_column, group_column)]
+    if not features:
+        raise WorkloadError(f"{path}: no feature columns beside the label and group columns")
+    label_at = header.index(label_column)
+    group_at = header.index(group_column) if group_column else None
+    feature_at = [(header.index(name), name) for name in features]
+    classes: set[str] = set()
+    groups: set[str] = set()
+    rows = 0
+    for row in reader:
+        if not row:
+            continue
+        where = f"{path}, line {reader.line_num}"
+        if len(row) != len(header):
+            raise WorkloadError(
+                f"{where}: {len(row)} fields where the first line has {len(header)}"
+            )
+        for position, name in feature_at:
+            _check_number(row[position], f"{where}, column {name!r}")
+        if not row[label_at]:
+            raise WorkloadError(f"{where}: the label is empty")
+        classes.add(row[label_at])
+        groups.add(row[group_at] if group_at is not None else str(rows))
+        rows += 1
+    if len(classes) < 2:
+        raise WorkloadError(f"{path}: {len(classes)} class in {label_column!r}; at least 2 needed")
+    if len(groups) < 2:
+        raise WorkloadError(
+            f"{path}: a single group in {group_column!r}; a split by group needs at least 2"
+        )
+    return CsvData(
+        path=str(path.resolve()),
+        label_column=label_column,
+        group_column=group_column,
+        feature_columns=tuple(features),
+        classes=tuple(sorted(classes)),
+        rows=rows,
+        validation_fraction=validation_fraction,
+    )
+
+
+def _check_number(text: str, where: str) -> None:
+    try:
+        value = float(text)
+    except ValueError:
+        raise WorkloadError(f"{where}: {text!r} is not a number") from None
+    if value != value or value in (float("inf"), float("-inf")):
+        raise WorkloadError(f"{where}: {text!r} is not finite")

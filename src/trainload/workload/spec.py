@@ -1,0 +1,86 @@
+"""The workload: everything that decides what is trained, as one frozen value."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
+
+from trainload.errors import WorkloadError
+from trainload.workload.checked import Bounds
+from trainload.workload.datasets import Data
+from trainload.workload.graph import LayerGraph
+
+OptimizerName = Literal["adam", "adamw", "sgd", "rmsprop", "adagrad"]
+Precision = Literal["float32", "bf16"]
+Positive = Annotated[float, Bounds(above=0)]
+NotNegative = Annotated[float, Bounds(low=0)]
+Seed = Annotated[int, Bounds(low=0, high=2**31 - 1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimizer:
+    """The update rule; the defaults are study L's."""
+
+    name: OptimizerName = "adam"
+    learning_rate: Positive = 1e-4
+    weight_decay: NotNegative = 1e-4
+    momentum: Annotated[float, Bounds(low=0, below=1)] = 0.9
+    """Used by sgd alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seeds:
+    """One seed for each source of chance, so that each can vary alone."""
+
+    data: Seed = 0
+    split: Seed = 0
+    data_order: Seed = 0
+    weights: Seed = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How long and in which portions; batch 512 is study L's."""
+
+    batch_size: Annotated[int, Bounds(low=1, high=10**8)] = 512
+    epochs: Annotated[int, Bounds(low=1, high=10**7)] = 10
+    max_steps: Annotated[int, Bounds(low=1)] | None = None
+    """Stop after so many steps, wherever the epoch stands; None trains all epochs."""
+    precision: Precision = "float32"
+    optimizer: Optimizer = field(default_factory=Optimizer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What is trained."""
+
+    model: str
+    model_options: Mapping[str, Any]
+    graph: LayerGraph
+    data: Data
+    training: Training
+    seeds: Seeds
+
+    def __post_init__(self) -> None:
+        features, classes = self.data.features, len(self.data.classes)
+        if self.graph.input_shape != (features,):
+            raise WorkloadError(
+                f"{self.model}: the input takes {list(self.graph.input_shape)}, "
+                f"but the data has {features} features"
+            )
+        if self.graph.output_shape != (classes,):
+            raise WorkloadError(
+                f"{self.model}: the output gives {list(self.graph.output_shape)}, "
+                f"but the data has {classes} classes"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """The form kept in run.json."""
+        return {
+            "model": self.model,
+            "model_options": dict(self.model_options),
+            "parameters": self.graph.parameters,
+            "graph": self.graph.to_json(),
+            "data": self.data.to_json(),
+            "training": asdict(self.training),
+            "seeds": asdict(self.seeds),
+        }
