@@ -1,0 +1,187 @@
+"""Runs one training by the specification on standard input; alone exits the process.
+
+Exit codes: 0 completed, 1 failed, 2 the specification cannot be read, 3 out of memory, 74 the end
+could not be recorded, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+import traceback
+from typing import NoReturn
+
+from trainload_worker.backends import Opened, create_backend
+from trainload_worker.errors import SpecError, WorkerProblem
+from trainload_worker.events import EventWriter
+from trainload_worker.outcomes import (
+    EXIT_BAD_SPEC,
+    EXIT_CODES,
+    EXIT_EVENTS_LOST,
+    Ending,
+    classify,
+)
+from trainload_worker.prepare import prepare
+from trainload_worker.signals import Interrupted, StopRequest
+from trainload_worker.spec import SettingSpec, Spec, parse_spec
+from trainload_worker.train import train
+
+
+def main() -> NoReturn:
+    """Reads the specification, runs it and exits with the outcome's code."""
+    stop = StopRequest()
+    stop.install()
+    try:
+        spec = parse_spec(sys.stdin.buffer.read())
+        events = EventWriter(spec.events_path)
+    except SpecError as error:
+        _finish(EXIT_BAD_SPEC, str(error))
+    except OSError as error:
+        _finish(EXIT_EVENTS_LOST, f"the events cannot be recorded: {error}")
+    except Interrupted as error:
+        _finish(EXIT_CODES["interrupted"], f"interrupted by {error}")
+    run = _Run(spec, events, stop)
+    try:
+        run.execute()
+        stop.ignore()
+        ending = Ending("completed", None)
+    except BaseException as error:  # noqa: BLE001 - whatever ends a run is recorded as its outcome
+        stop.ignore()
+        # The frames hold what filled the memory; the last words need some of it.
+        traceback.clear_frames(error.__traceback__)
+        ending = classify(error, run.phase)
+        _report(error, ending)
+    recorded = events.write(
+        "end",
+        outcome=ending.outcome,
+        reason=ending.reason,
+        t_s=time.monotonic(),
+        events_lost=events.lost_count,
+    )
+    events.close()
+    if not recorded:
+        _finish(EXIT_EVENTS_LOST, f"the end of the run ({ending.outcome}) could not be recorded")
+    _finish(EXIT_CODES[ending.outcome], None)
+
+
+class _Run:
+    """One run from its specification to its last step; `phase` says how far it came."""
+
+    def __init__(self, spec: Spec, events: EventWriter, stop: StopRequest) -> None:
+        self._spec = spec
+        self._events = events
+        self._stop = stop
+        self.phase = "start"
+
+    def execute(self) -> None:
+        notes = self._take_setting()
+        backend = create_backend(self._spec)
+        opened = backend.open()
+        self._greet(opened, notes)
+        self._begin("prepare")
+        prepared = prepare(self._spec)
+        self._events.write("data", **prepared.describe())
+        self._end()
+        self._begin("build")
+        layers = backend.build(prepared.dataset, prepared.split)
+        self._events.write(
+            "model",
+            parameters=sum(layer.parameter_count for layer in layers),
+            layers=[{"name": layer.name, "parameters": layer.parameter_count} for layer in layers],
+        )
+        self._end()
+        self._begin("train")
+        train(self._spec, backend, prepared, self._events, self._stop)
+        self._end()
+
+    def _take_setting(self) -> list[str]:
+        """Binds this process before any framework starts its threads."""
+        note = self._stop.follow_driver(self._spec.parent_pid)
+        notes = [] if note is None else [note]
+        return notes + bind_cores(self._spec.setting)
+
+    def _greet(self, opened: Opened, notes: list[str]) -> None:
+        self._events.write(
+            "hello",
+            t_s=time.monotonic(),
+            wall_s=time.time(),
+            pid=os.getpid(),
+            python=platform.python_version(),
+            framework=self._spec.framework,
+            framework_version=opened.version,
+            software=dict(opened.software),
+        )
+        obtained = {
+            "cores": read_cores(),
+            "threads": opened.threads,
+            "device": opened.device,
+            "accelerators": [dict(accelerator) for accelerator in opened.accelerators],
+            "notes": [*notes, *opened.notes],
+        }
+        self._events.write("setting", obtained=obtained)
+
+    def _begin(self, phase: str) -> None:
+        self._stop.check()
+        self.phase = phase
+        self._events.write("phase", name=phase, edge="begin", t_s=time.monotonic())
+
+    def _end(self) -> None:
+        self._events.write("phase", name=self.phase, edge="end", t_s=time.monotonic())
+
+
+def bind_cores(setting: SettingSpec) -> list[str]:
+    """Binds this process to the setting's cores; a note says where that was refused."""
+    if setting.cores is None:
+        return []
+    if not hasattr(os, "sched_setaffinity"):
+        return ["this system cannot bind a process to cores"]
+    try:
+        os.sched_setaffinity(0, setting.cores)
+    except (OSError, ValueError) as error:
+        return [f"binding to cores {list(setting.cores)} was refused: {error}"]
+    return []
+
+
+def read_cores() -> list[int] | None:
+    """The cores this process may use; None where the system does not tell."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    return sorted(os.sched_getaffinity(0))
+
+
+def _report(error: BaseException, ending: Ending) -> None:
+    """Leaves the traceback in the log; a problem the user can mend needs its message alone."""
+    if isinstance(error, (WorkerProblem, Interrupted)):
+        _say(f"{ending.outcome}: {ending.reason}")
+        return
+    try:
+        traceback.print_exception(type(error), error, error.__traceback__)
+    except (OSError, MemoryError):
+        _say(f"{ending.outcome}: {ending.reason}")
+
+
+def _say(text: str) -> None:
+    try:
+        sys.stderr.write(f"trainload_worker: {text}\n")
+        sys.stderr.flush()
+    except OSError:
+        pass  # the log's disk is full: the exit code still tells
+
+
+def _finish(code: int, message: str | None) -> NoReturn:
+    if message is not None:
+        _say(message)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # Python would flush again at exit and replace the exit code by its own.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(code)
+
+
+__all__ = ["bind_cores", "main", "read_cores"]
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""Trains with torch on the CPU or on one CUDA device; needs no numpy.
+
+On a CUDA device no step waits for another: `clock_torch` learns their ends from events.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from array import array
+from importlib import metadata
+from typing import Any, Callable, Mapping, Protocol
+
+import torch
+from torch.nn import functional
+
+from trainload_worker.backends import Evaluation, LayerSummary, Opened, StepBatch
+from trainload_worker.clock_torch import CudaStepClock
+from trainload_worker.data import Dataset
+from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.graph_torch import GraphModule, count_parameters
+from trainload_worker.metrics import TOP
+from trainload_worker.spec import OptimizerSpec, Spec
+from trainload_worker.split import Split
+
+_EVALUATION_ROWS = 4096
+
+
+class StepClock(Protocol):
+    """Learns when steps ended and what their loss was."""
+
+    def mark(self, loss: Any) -> None:
+        """Notes that a step has been given to the device."""
+
+    def collect(self, drain: bool) -> StepBatch:
+        """Steps that ended since the last call."""
+
+
+def create(spec: Spec) -> TorchBackend:
+    """The backend for that specification."""
+    return TorchBackend(spec)
+
+
+class TorchBackend:
+    """One model, its optimizer and its data; rows stay in host memory until their step."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._device = torch.device("cuda:0" if spec.setting.accelerators else "cpu")
+        self._on_cuda = self._device.type == "cuda"
+        self._bf16 = spec.training.precision == "bf16"
+        self._clock: StepClock
+        self._model: Any
+        self._optimizer: Any
+        self._features: Any
+        self._labels: Any
+        self._validation_rows: Any
+        self._class_count = 0
+
+    def open(self) -> Opened:
+        """Sets the number of threads and finds the device; a missing one is never replaced."""
+        setting = self._spec.setting
+        if setting.threads is not None:
+            torch.set_num_threads(setting.threads)
+        notes = []
+        accelerators = []
+        if self._on_cuda:
+            if not torch.cuda.is_available():
+                raise FrameworkError(
+                    f"the setting has {len(setting.accelerators)} accelerator(s), "
+                    f"but torch {torch.__version__} finds no CUDA device"
+                )
+            torch.cuda.init()
+            accelerators.append(_describe_accelerator(self._device))
+            if len(setting.accelerators) > 1:
+                notes.append("torch trains on the first accelerator of the setting alone")
+        if self._bf16 and self._on_cuda and not torch.cuda.is_bf16_supported():
+            notes.append("this accelerator has no bf16 arithmetic of its own")
+        return Opened(
+            version=str(torch.__version__),
+            software=_read_software(),
+            device=str(self._device),
+            threads=int(torch.get_num_threads()),
+            accelerators=accelerators,
+            notes=notes,
+        )
+
+    def build(self, dataset: Dataset, split: Split) -> list[LayerSummary]:
+        """Draws the weights by the seed, which dropout goes on using, and wraps the data."""
+        graph = self._spec.graph
+        torch.manual_seed(self._spec.seeds.weights)
+        self._model = GraphModule(graph).to(self._device)
+        self._optimizer = _build_optimizer(self._spec.training.optimizer, self._model)
+        entry = next(layer for layer in graph.layers if layer.kind == "input")
+        features = torch.frombuffer(dataset.features, dtype=torch.float32)
+        self._features = features.view(-1, *entry.output_shape)
+        self._labels = torch.frombuffer(dataset.labels, dtype=torch.int64)
+        self._validation_rows = torch.frombuffer(split.validation_rows, dtype=torch.int64)
+        self._class_count = len(dataset.classes)
+        self._clock = CudaStepClock(self._device) if self._on_cuda else HostStepClock()
+        self._model.train()
+        return [
+            LayerSummary(layer.name, count_parameters(self._model, layer)) for layer in graph.layers
+        ]
+
+    def run_step(self, rows: array[int]) -> None:
+        """Gives one step to the device."""
+        index = torch.frombuffer(rows, dtype=torch.int64)
+        inputs, targets = self._take(self._features, index), self._take(self._labels, index)
+        self._optimizer.zero_grad(set_to_none=True)
+        if self._bf16:
+            with torch.autocast(self._device.type, torch.bfloat16):
+                loss = functional.cross_entropy(self._model(inputs), targets)
+        else:
+            loss = functional.cross_entropy(self._model(inputs), targets)
+        loss.backward()
+        self._optimizer.step()
+        self._clock.mark(loss)
+
+    def collect(self, drain: bool) -> StepBatch:
+        """Steps that the device has finished."""
+        return self._clock.collect(drain)
+
+    def evaluate(self) -> Evaluation:
+        """Runs over the validation rows in chunks; sums stay on the device until the end."""
+        classes = self._class_count
+        confusion = torch.zeros(classes * classes, dtype=torch.int64, device=self._device)
+        loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
+        hits = torch.zeros((), dtype=torch.int64, device=self._device)
+        chunk_rows = max(self._spec.training.batch_size, _EVALUATION_ROWS)
+        autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16)
+        self._model.eval()
+        with torch.no_grad(), autocast:
+            for index in self._validation_rows.split(chunk_rows):
+                targets = self._take(self._labels, index)
+                scores = self._model(self._take(self._features, index)).float()
+                cells = targets * classes + scores.argmax(dim=1)
+                confusion += torch.bincount(cells, minlength=classes * classes)
+                loss_sum += functional.cross_entropy(scores, targets, reduction="sum")
+                best = scores.topk(min(TOP, classes), dim=1).indices
+                hits += (best == targets.unsqueeze(1)).sum()
+        self._model.train()
+        return Evaluation(
+            confusion=confusion.view(classes, classes).tolist(),
+            loss_sum=float(loss_sum.item()),
+            top5_hits=int(hits.item()),
+        )
+
+    def _take(self, table: Any, index: Any) -> Any:
+        """Those rows of a host table, on the device."""
+        if not self._on_cuda:
+            return table.index_select(0, index)
+        # A copy from pinned memory alone does not hold the host up; torch keeps the pinned block
+        # from reuse until the copy has been made.
+        shape = (len(index), *table.shape[1:])
+        staged = torch.empty(shape, dtype=table.dtype, pin_memory=True)
+        torch.index_select(table, 0, index, out=staged)
+        return staged.to(self._device, non_blocking=True)
+
+
+class HostStepClock:
+    """On the CPU a step has ended when the call returns, and its loss costs nothing to read."""
+
+    def __init__(self) -> None:
+        self._batch = StepBatch([], [])
+
+    def mark(self, loss: Any) -> None:
+        """Reads the clock and the loss."""
+        self._batch.end_s.append(time.monotonic())
+        self._batch.loss.append(loss.item())
+
+    def collect(self, drain: bool) -> StepBatch:  # noqa: ARG002 - nothing is ever under way
+        """All steps since the last call."""
+        batch, self._batch = self._batch, StepBatch([], [])
+        return batch
+
+
+def _sgd(parameters: Any, spec: OptimizerSpec) -> Any:
+    return torch.optim.SGD(
+        parameters,
+        lr=spec.learning_rate,
+        weight_decay=spec.weight_decay,
+        momentum=spec.momentum,
+    )
+
+
+def _plain(name: str) -> Callable[[Any, OptimizerSpec], Any]:
+    def build(parameters: Any, spec: OptimizerSpec) -> Any:
+        optimizer = getattr(torch.optim, name)
+        return optimizer(parameters, lr=spec.learning_rate, weight_decay=spec.weight_decay)
+
+    return build
+
+
+_OPTIMIZERS: Mapping[str, Callable[[Any, OptimizerSpec], Any]] = {
+    "adam": _plain("Adam"),
+    "adamw": _plain("AdamW"),
+    "sgd": _sgd,
+    "rmsprop": _plain("RMSprop"),
+    "adagrad": _plain("Adagrad"),
+}
+
+
+def _build_optimizer(spec: OptimizerSpec, model: Any) -> Any:
+    if spec.name not in _OPTIMIZERS:
+        raise SpecError(f"optimizer {spec.name!r} is unknown to torch here")
+    return _OPTIMIZERS[spec.name](model.parameters(), spec)
+
+
+def _describe_accelerator(device: Any) -> dict[str, str | None]:
+    properties = torch.cuda.get_device_properties(device)
+    # Older versions do not tell the identity.
+    uuid = getattr(properties, "uuid", None)
+    return {"name": str(properties.name), "uuid": None if uuid is None else f"GPU-{uuid}"}
+
+
+def _read_software() -> dict[str, str | None]:
+    cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None
+    numpy = None
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        numpy = metadata.version("numpy")
+    return {
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "cudnn": None if cudnn is None else str(cudnn),
+        "numpy": numpy,
+    }

@@ -1,0 +1,91 @@
+"""The seam between the training loop and the frameworks; imports a framework only when asked."""
+
+from __future__ import annotations
+
+import importlib
+from array import array
+from dataclasses import dataclass
+from typing import Mapping, Protocol, Sequence
+
+from trainload_worker.data import Dataset
+from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.spec import Spec
+from trainload_worker.split import Split
+
+BACKENDS: Mapping[str, str] = {
+    "torch": "trainload_worker.backend_torch",
+    "fake": "trainload_worker.backend_fake",
+}
+"""Framework -> module, which offers `create(spec) -> Backend` and imports its framework."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The framework as found: versions, and what it gave of the setting asked for."""
+
+    version: str
+    software: Mapping[str, str | None]
+    device: str
+    threads: int | None
+    accelerators: Sequence[Mapping[str, str | None]]
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class LayerSummary:
+    """Number of trained parameters that belong to one layer."""
+
+    name: str
+    parameter_count: int
+
+
+@dataclass(frozen=True)
+class StepBatch:
+    """Steps in the order they were run: end on the monotonic clock, and loss."""
+
+    end_s: list[float]
+    loss: list[float]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One pass over the validation rows; `confusion[truth][prediction]` counts rows.
+
+    `top5_hits` counts rows whose class is among the five best; all rows with five classes or fewer.
+    """
+
+    confusion: list[list[int]]
+    loss_sum: float
+    top5_hits: int
+
+
+class Backend(Protocol):
+    """One framework on one device."""
+
+    def open(self) -> Opened:
+        """Takes the setting into use; FrameworkError where the device is not there."""
+
+    def build(self, dataset: Dataset, split: Split) -> list[LayerSummary]:
+        """Builds the model and the optimizer and takes the data over, without training."""
+
+    def run_step(self, rows: array[int]) -> None:
+        """Trains on those rows of the data set; may return before the device has finished."""
+
+    def collect(self, drain: bool) -> StepBatch:
+        """Steps finished since the last call; `drain` first waits for those still running."""
+
+    def evaluate(self) -> Evaluation:
+        """Runs the model over all validation rows."""
+
+
+def create_backend(spec: Spec) -> Backend:
+    """Imports the framework and readies its backend; FrameworkError where it cannot be imported."""
+    if spec.framework not in BACKENDS:
+        known = ", ".join(sorted(BACKENDS))
+        raise SpecError(f"framework {spec.framework!r} is unknown; this worker has {known}")
+    try:
+        module = importlib.import_module(BACKENDS[spec.framework])
+    except (ImportError, OSError) as error:
+        raise FrameworkError(f"{spec.framework} cannot be imported: {error}") from error
+    backend: Backend = module.create(spec)
+    return backend

@@ -1,0 +1,66 @@
+"""Scores of a classifier from its confusion matrix, in pure Python; reads no device."""
+
+from __future__ import annotations
+
+from typing import Dict, Optional, Sequence
+
+from trainload_worker.backends import Evaluation
+
+TOP = 5
+
+Scores = Dict[str, Optional[float]]
+
+
+def score(evaluation: Evaluation) -> Scores:
+    """Loss and scores over the whole validation set, all as fractions but the loss.
+
+    `top5_accuracy` is None with under five classes, where it says nothing. Every score is None
+    without a single row.
+    """
+    confusion = evaluation.confusion
+    row_count = sum(sum(row) for row in confusion)
+    names = ("loss", "accuracy", "f1_weighted", "f1_macro", "top5_accuracy")
+    if row_count == 0:
+        return dict.fromkeys(names)
+    hits = sum(confusion[index][index] for index in range(len(confusion)))
+    top5 = None if len(confusion) < TOP else evaluation.top5_hits / row_count
+    values = (
+        evaluation.loss_sum / row_count,
+        hits / row_count,
+        f1_weighted(confusion),
+        f1_macro(confusion),
+        top5,
+    )
+    return dict(zip(names, values))
+
+
+def f1_by_class(confusion: Sequence[Sequence[int]]) -> list[float]:
+    """F1 of each class; rows are the truth. 0 where a class is never hit."""
+    predicted = [sum(column) for column in zip(*confusion)]
+    scores = []
+    for index, row in enumerate(confusion):
+        # F1 = 2 TP / (2 TP + FP + FN), and TP + FN + TP + FP is row sum + column sum.
+        total = sum(row) + predicted[index]
+        scores.append(2 * row[index] / total if total else 0.0)
+    return scores
+
+
+def f1_weighted(confusion: Sequence[Sequence[int]]) -> float:
+    """Mean F1 weighted by each class's number of true rows."""
+    supports = [sum(row) for row in confusion]
+    weighted = sum(f1 * n for f1, n in zip(f1_by_class(confusion), supports))
+    return weighted / sum(supports)
+
+
+def f1_macro(confusion: Sequence[Sequence[int]]) -> float:
+    """Plain mean F1 over the classes that occur in the truth or in the predictions.
+
+    The same choice as scikit-learn's `f1_score(average="macro", labels=None)`.
+    """
+    predicted = [sum(column) for column in zip(*confusion)]
+    present = [
+        f1
+        for f1, row, count in zip(f1_by_class(confusion), confusion, predicted)
+        if sum(row) or count
+    ]
+    return sum(present) / len(present)

@@ -1,0 +1,62 @@
+"""Turns the way a run ended into an outcome, one line of reason and an exit code."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from dataclasses import dataclass
+
+from trainload_worker.errors import WorkerProblem
+from trainload_worker.signals import Interrupted
+
+EXIT_BAD_SPEC = 2
+EXIT_EVENTS_LOST = 74  # EX_IOERR of sysexits.h
+
+EXIT_CODES = {"completed": 0, "failed": 1, "out_of_memory": 3, "interrupted": 130}
+
+_MEMORY_WORDS = ("out of memory", "can't allocate memory", "defaultcpuallocator")
+_PACKAGE_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_REASON_CHARACTERS = 500
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended; `reason` is None for a completed one."""
+
+    outcome: str
+    reason: str | None
+
+
+def classify(error: BaseException, phase: str) -> Ending:
+    """The ending that an exception means; the reason says what, and where."""
+    if isinstance(error, Interrupted):
+        return Ending("interrupted", str(error))
+    if isinstance(error, WorkerProblem):
+        return Ending("failed", _one_line(str(error)))
+    outcome = "out_of_memory" if is_out_of_memory(error) else "failed"
+    text = _one_line(str(error))
+    what = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return Ending(outcome, f"{what} ({phase}{_place(error)})")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the host or the device refused memory, by type or by the framework's words."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and any(words in text for words in _MEMORY_WORDS)
+
+
+def _one_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0][:_REASON_CHARACTERS] if lines else ""
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of this package that the error passed; empty when there was none."""
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        path = os.path.abspath(frame.f_code.co_filename)
+        if os.path.dirname(path) == _PACKAGE_FOLDER:
+            place = f", {os.path.basename(path)} line {line}"
+    return place

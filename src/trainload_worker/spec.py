@@ -1,0 +1,300 @@
+"""The run's specification as frozen values, read from one JSON document; touches no device or disk.
+
+Unknown fields are ignored, so that a newer driver may say more; an unknown format is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Mapping, Union
+
+from trainload_worker.errors import SpecError
+
+FORMAT = 1
+GRAPH_FORMAT = 1
+PRECISIONS = ("float32", "bf16")
+
+_TYPE_NAMES: Mapping[Any, str] = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    dict: "an object",
+    list: "a list",
+}
+
+
+@dataclass(frozen=True)
+class LayerSpec:
+    """One named layer of the graph; shapes leave the batch dimension out."""
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    output_shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GraphSpec:
+    """A layer graph in topological order."""
+
+    name: str
+    layers: tuple[LayerSpec, ...]
+    output: str
+
+
+@dataclass(frozen=True)
+class KeypointsSpec:
+    """A generated set of pose frames: `class_counts` rows of each class."""
+
+    class_counts: Mapping[str, int]
+    features: int
+    validation_fraction: float
+
+
+@dataclass(frozen=True)
+class CsvSpec:
+    """A table on disk; without a group column each row is its own group."""
+
+    path: str
+    label_column: str
+    group_column: str | None
+    feature_columns: tuple[str, ...]
+    classes: tuple[str, ...]
+    validation_fraction: float
+
+
+DataSpec = Union[KeypointsSpec, CsvSpec]
+
+
+@dataclass(frozen=True)
+class OptimizerSpec:
+    """An optimizer by name; `momentum` is read by sgd alone."""
+
+    name: str
+    learning_rate: float
+    weight_decay: float
+    momentum: float
+
+
+@dataclass(frozen=True)
+class TrainingSpec:
+    """How long and how to train; `max_steps` of None means every epoch in full."""
+
+    batch_size: int
+    epochs: int
+    max_steps: int | None
+    optimizer: OptimizerSpec
+    precision: str
+    drop_last: bool
+
+
+@dataclass(frozen=True)
+class SeedsSpec:
+    """The four independent sources of chance."""
+
+    data_order: int
+    weights: int
+    split: int
+    data: int
+
+
+@dataclass(frozen=True)
+class SettingSpec:
+    """The part of the machine to use; None leaves that part as the process found it."""
+
+    cores: tuple[int, ...] | None
+    threads: int | None
+    accelerators: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """All that one run needs to know."""
+
+    events_path: str
+    framework: str
+    graph: GraphSpec
+    data: DataSpec
+    training: TrainingSpec
+    seeds: SeedsSpec
+    setting: SettingSpec
+    parent_pid: int | None
+    fake: Mapping[str, Any]
+
+
+def parse_spec(text: str | bytes) -> Spec:
+    """The specification in a JSON document; SpecError names the field that is wrong."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise SpecError(f"the specification is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise SpecError("the specification must be a JSON object")
+    root = _Node(document, "")
+    found = document.get("format")
+    if found != FORMAT:
+        raise SpecError(f"the specification has format {found!r}; this worker reads {FORMAT}")
+    return Spec(
+        events_path=root.text("events_path"),
+        framework=root.text("framework"),
+        graph=_parse_graph(root.node("graph")),
+        data=_parse_data(root.node("data")),
+        training=_parse_training(root.node("training")),
+        seeds=_parse_seeds(root.node("seeds")),
+        setting=_parse_setting(root.node("setting")),
+        parent_pid=root.optional_whole("parent_pid"),
+        fake=root.mapping("fake") if root.has("fake") else {},
+    )
+
+
+class _Node:
+    """An object of the document that knows where it stands, for messages."""
+
+    def __init__(self, fields: Mapping[str, Any], where: str) -> None:
+        self._fields = fields
+        self._where = where
+
+    def _path(self, name: str) -> str:
+        return f"{self._where}.{name}" if self._where else name
+
+    def wrong(self, name: str, what: str) -> SpecError:
+        return SpecError(f"the specification's {self._path(name)} {what}")
+
+    def _get(self, name: str, kind: type) -> Any:
+        if name not in self._fields:
+            raise self.wrong(name, "is missing")
+        value = self._fields[name]
+        accepted = (int, float) if kind is float else kind
+        # True is an int to Python and never a number to us.
+        if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+            raise self.wrong(name, f"must be {_TYPE_NAMES[kind]}, not {value!r:.80}")
+        return value
+
+    def has(self, name: str) -> bool:
+        return self._fields.get(name) is not None
+
+    def text(self, name: str) -> str:
+        return str(self._get(name, str))
+
+    def number(self, name: str) -> float:
+        return float(self._get(name, float))
+
+    def whole(self, name: str, at_least: int | None = None) -> int:
+        value = int(self._get(name, int))
+        if at_least is not None and value < at_least:
+            raise self.wrong(name, f"must be at least {at_least}, not {value}")
+        return value
+
+    def optional_whole(self, name: str, at_least: int | None = None) -> int | None:
+        return self.whole(name, at_least) if self.has(name) else None
+
+    def fraction(self, name: str) -> float:
+        value = self.number(name)
+        if not 0 < value < 1:
+            raise self.wrong(name, f"must lie between 0 and 1, not {value}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        return bool(self._get(name, bool))
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        return dict(self._get(name, dict))
+
+    def node(self, name: str) -> _Node:
+        return _Node(self._get(name, dict), self._path(name))
+
+    def nodes(self, name: str) -> list[_Node]:
+        values = self._get(name, list)
+        if not all(isinstance(value, dict) for value in values):
+            raise self.wrong(name, "must be a list of objects")
+        return [_Node(value, f"{self._path(name)}[{i}]") for i, value in enumerate(values)]
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        values = self._get(name, list)
+        if not all(isinstance(value, str) for value in values):
+            raise self.wrong(name, "must be a list of strings")
+        return tuple(values)
+
+    def wholes(self, name: str) -> tuple[int, ...]:
+        values = self._get(name, list)
+        if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+            raise self.wrong(name, "must be a list of whole numbers")
+        return tuple(values)
+
+
+def _parse_graph(node: _Node) -> GraphSpec:
+    if node.whole("format") != GRAPH_FORMAT:
+        raise node.wrong("format", f"must be {GRAPH_FORMAT}, the one this worker reads")
+    layers = tuple(
+        LayerSpec(
+            name=layer.text("name"),
+            kind=layer.text("kind"),
+            inputs=layer.texts("inputs"),
+            attributes=layer.mapping("attributes"),
+            output_shape=layer.wholes("output_shape"),
+        )
+        for layer in node.nodes("layers")
+    )
+    return GraphSpec(name=node.text("name"), layers=layers, output=node.text("output"))
+
+
+def _parse_data(node: _Node) -> DataSpec:
+    kind = node.text("kind")
+    if kind == "keypoints":
+        counts = node.node("class_counts")
+        names = list(node.mapping("class_counts"))
+        return KeypointsSpec(
+            class_counts={name: counts.whole(name, at_least=0) for name in names},
+            features=node.whole("features", at_least=1),
+            validation_fraction=node.fraction("validation_fraction"),
+        )
+    if kind == "csv":
+        return CsvSpec(
+            path=node.text("path"),
+            label_column=node.text("label_column"),
+            group_column=node.text("group_column") if node.has("group_column") else None,
+            feature_columns=node.texts("feature_columns"),
+            classes=node.texts("classes"),
+            validation_fraction=node.fraction("validation_fraction"),
+        )
+    raise node.wrong("kind", f"must be keypoints or csv, not {kind!r}")
+
+
+def _parse_training(node: _Node) -> TrainingSpec:
+    optimizer = node.node("optimizer")
+    precision = node.text("precision")
+    if precision not in PRECISIONS:
+        raise node.wrong("precision", f"must be one of {', '.join(PRECISIONS)}, not {precision!r}")
+    return TrainingSpec(
+        batch_size=node.whole("batch_size", at_least=1),
+        epochs=node.whole("epochs", at_least=1),
+        max_steps=node.optional_whole("max_steps", at_least=1),
+        optimizer=OptimizerSpec(
+            name=optimizer.text("name"),
+            learning_rate=optimizer.number("learning_rate"),
+            weight_decay=optimizer.number("weight_decay") if optimizer.has("weight_decay") else 0.0,
+            momentum=optimizer.number("momentum") if optimizer.has("momentum") else 0.0,
+        ),
+        precision=precision,
+        drop_last=node.flag("drop_last") if node.has("drop_last") else False,
+    )
+
+
+def _parse_seeds(node: _Node) -> SeedsSpec:
+    return SeedsSpec(
+        data_order=node.whole("data_order"),
+        weights=node.whole("weights"),
+        split=node.whole("split"),
+        data=node.whole("data"),
+    )
+
+
+def _parse_setting(node: _Node) -> SettingSpec:
+    return SettingSpec(
+        cores=node.wholes("cores") if node.has("cores") else None,
+        threads=node.optional_whole("threads", at_least=1),
+        accelerators=node.texts("accelerators") if node.has("accelerators") else (),
+    )

@@ -1,0 +1,125 @@
+"""The training loop, the same for every framework; reads no device and draws nothing itself.
+
+A step's own bookkeeping is one look at the clock. What the backend has finished is written down
+at least every FLUSH_PERIOD_S, between two steps.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from array import array
+
+from trainload_worker.backends import Backend
+from trainload_worker.events import EventWriter
+from trainload_worker.metrics import score
+from trainload_worker.prepare import Prepared
+from trainload_worker.signals import StopRequest
+from trainload_worker.spec import Spec
+
+FLUSH_PERIOD_S = 0.5
+
+
+def train(
+    spec: Spec, backend: Backend, prepared: Prepared, events: EventWriter, stop: StopRequest
+) -> None:
+    """Trains all epochs, or until `max_steps`, and writes what happened; ends by Interrupted too.
+
+    A pass over the validation rows follows each epoch, and the last steps where `max_steps` cuts
+    an epoch short.
+    """
+    batch_size = spec.training.batch_size
+    first_step = 0
+    for epoch in range(spec.training.epochs):
+        steps = min(prepared.steps_per_epoch, prepared.total_steps - first_step)
+        if steps <= 0:
+            break
+        rows = prepared.order.draw(epoch)[: steps * batch_size]
+        log = StepLog(backend, events, epoch, first_step)
+        with stop.shielded():
+            run_steps(backend, rows, batch_size, log, stop)
+        stop.check()
+        validation_start_s = time.monotonic()
+        scores = score(backend.evaluate())
+        validation_end_s = time.monotonic()
+        events.write(
+            "epoch",
+            epoch=epoch,
+            start_s=log.epoch_start_s,
+            end_s=log.end_s,
+            validation_start_s=validation_start_s,
+            validation_end_s=validation_end_s,
+            steps=steps,
+            train_loss=log.mean_loss(batch_size, len(rows)),
+            validation=scores,
+        )
+        first_step += steps
+
+
+def run_steps(
+    backend: Backend, rows: array[int], batch_size: int, log: StepLog, stop: StopRequest
+) -> None:
+    """Runs one epoch's steps; stops after the current one when asked to."""
+    run_step, monotonic = backend.run_step, time.monotonic
+    log.begin(monotonic())
+    flush_s = log.epoch_start_s + FLUSH_PERIOD_S
+    try:
+        for first in range(0, len(rows), batch_size):
+            run_step(rows[first : first + batch_size])
+            now_s = monotonic()
+            if now_s >= flush_s:
+                log.flush(drain=False)
+                flush_s = now_s + FLUSH_PERIOD_S
+            if stop.reason is not None:
+                break
+    except BaseException as error:
+        stop.calm()
+        # Frames may hold what filled the memory, and writing needs some.
+        traceback.clear_frames(error.__traceback__)
+        try:
+            log.flush(drain=True)
+        except Exception:  # noqa: BLE001, S110 - a broken device repeats its first error here
+            pass
+        raise
+    stop.calm()
+    log.flush(drain=True)
+
+
+class StepLog:
+    """Writes the `steps` lines of one epoch and keeps what its `epoch` line needs."""
+
+    def __init__(self, backend: Backend, events: EventWriter, epoch: int, first_step: int) -> None:
+        self._backend = backend
+        self._events = events
+        self._epoch = epoch
+        self._next_step = first_step
+        self._losses: list[float] = []
+        self.epoch_start_s = 0.0
+        self.end_s = 0.0
+
+    def begin(self, start_s: float) -> None:
+        """Marks the start of the epoch's first step."""
+        self.epoch_start_s = self.end_s = start_s
+
+    def flush(self, drain: bool) -> None:
+        """Writes the steps that the backend has finished since the last flush."""
+        batch = self._backend.collect(drain)
+        if not batch.end_s:
+            return
+        self._events.write(
+            "steps",
+            epoch=self._epoch,
+            first_step=self._next_step,
+            start_s=self.end_s,
+            end_s=batch.end_s,
+            loss=batch.loss,
+        )
+        self._next_step += len(batch.end_s)
+        self.end_s = batch.end_s[-1]
+        self._losses.extend(batch.loss)
+
+    def mean_loss(self, batch_size: int, row_count: int) -> float:
+        """Mean loss of a row over the epoch; the last batch may be smaller than the others."""
+        last_rows = row_count - batch_size * (len(self._losses) - 1)
+        total = batch_size * sum(self._losses[:-1]) + last_rows * self._losses[-1]
+        return total / row_count

@@ -1,0 +1,44 @@
+"""Scores against values worked out by hand."""
+
+import pytest
+
+from trainload_worker.backends import Evaluation
+from trainload_worker.metrics import f1_by_class, f1_macro, f1_weighted, score
+
+# Truth in rows. Class 0: TP 3, FN 1, FP 2; class 1: TP 1, FN 2, FP 1; class 2: TP 2, FN 1, FP 1.
+CONFUSION = [[3, 1, 0], [1, 1, 1], [1, 0, 2]]
+
+
+def test_f1_of_each_class_by_hand() -> None:
+    assert f1_by_class(CONFUSION) == pytest.approx([6 / 9, 2 / 5, 4 / 6])
+
+
+def test_averages_by_hand() -> None:
+    assert f1_macro(CONFUSION) == pytest.approx((2 / 3 + 2 / 5 + 2 / 3) / 3)
+    assert f1_weighted(CONFUSION) == pytest.approx((4 * 2 / 3 + 3 * 2 / 5 + 3 * 2 / 3) / 10)
+
+
+def test_macro_leaves_out_a_class_neither_true_nor_predicted() -> None:
+    assert f1_macro([[2, 0, 0], [0, 2, 0], [0, 0, 0]]) == 1.0
+
+
+def test_macro_counts_a_class_predicted_but_never_true_as_zero() -> None:
+    confusion = [[1, 0, 1], [0, 2, 0], [0, 0, 0]]
+    assert f1_macro(confusion) == pytest.approx((2 / 3 + 1 + 0) / 3)
+    assert f1_weighted(confusion) == pytest.approx((2 * 2 / 3 + 2 * 1) / 4)
+
+
+def test_scores_are_means_over_rows() -> None:
+    scores = score(Evaluation(CONFUSION, loss_sum=5.0, top5_hits=10))
+    assert scores["loss"] == 0.5
+    assert scores["accuracy"] == 0.6
+    assert scores["top5_accuracy"] is None
+
+
+def test_top_five_of_five_classes_is_stated() -> None:
+    confusion = [[int(row == column) for column in range(5)] for row in range(5)]
+    assert score(Evaluation(confusion, 1.0, 5))["top5_accuracy"] == 1.0
+
+
+def test_without_rows_nothing_is_stated() -> None:
+    assert set(score(Evaluation([[0, 0], [0, 0]], 0.0, 0)).values()) == {None}

@@ -1,0 +1,48 @@
+"""The worker's source: old enough a syntax, and few enough doors."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import trainload_worker
+
+FILES = sorted(Path(trainload_worker.__file__).parent.glob("*.py"))
+FRAMEWORK_DOORS = {
+    "backend_torch.py": "torch",
+    "graph_torch.py": "torch",
+    "clock_torch.py": "torch",
+}
+
+
+def imported_rooms(tree: ast.Module) -> set[str]:
+    rooms = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            rooms.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            rooms.add((node.module or "").split(".")[0])
+    return rooms
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_the_syntax_is_that_of_python_3_8(path: Path) -> None:
+    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_only_the_standard_library_and_the_file_s_framework_are_imported(path: Path) -> None:
+    rooms = imported_rooms(ast.parse(path.read_text(encoding="utf-8")))
+    allowed = {"trainload_worker", FRAMEWORK_DOORS.get(path.name, "trainload_worker")}
+    assert rooms - allowed <= set(sys.stdlib_module_names)
+
+
+def test_annotations_are_never_evaluated() -> None:
+    """`X | None` and `list[int]` are errors to Python 3.8 unless left unevaluated."""
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        if "|" in text or "[" in text:
+            simple = path.name in ("__init__.py", "errors.py")
+            assert simple or "from __future__ import annotations" in text, path.name
