@@ -1,0 +1,21 @@
+"""The command line: one file per verb; alone parses, prints and exits.
+
+Verbs import what they need when they run, so that `trainload --help` stays quick.
+"""
+
+import sys
+
+
+def main() -> None:
+    """Entry of the `trainload` command: exit status 2 and one clear line for bad input."""
+    try:
+        from trainload.cli.app import run_app
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich", "click"):
+            raise
+        sys.stderr.write(
+            f"error: the command line needs {error.name}, which is not installed; "
+            f"pip install {error.name}, or measure with python -m trainload.run\n"
+        )
+        sys.exit(2)
+    sys.exit(run_app(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""The verbs put together, and the one place where errors become a line and an exit status."""
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from trainload._version import __version__
+from trainload.cli import detect, report, run, seal, show
+from trainload.errors import TrainloadError
+
+app = typer.Typer(
+    name="trainload",
+    help="What a neural-network training costs, where the cost goes, which choice is best.",
+    no_args_is_help=True,
+    # Plain help: the rich one takes longer to import than the help takes to read.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with: trainload run mlp --epochs 3",
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+) -> None:
+    if version:
+        typer.echo(f"trainload {__version__}")
+        raise typer.Exit
+
+
+app.command("run", epilog=run.EPILOG)(run.run_verb)
+app.command("show", epilog=show.EPILOG)(show.show_verb)
+app.command("seal", epilog=seal.EPILOG)(seal.seal_verb)
+app.command("report", epilog=report.EPILOG)(report.report_verb)
+app.command("detect", epilog=detect.EPILOG)(detect.detect_verb)
+
+
+def run_app(arguments: Sequence[str]) -> int:
+    """Run one command; its exit status: 0 well, 1 the run ended otherwise, 2 usage."""
+    try:
+        status = app(args=list(arguments), standalone_mode=False)
+    except TrainloadError as error:
+        return _complain(str(error))
+    except KeyboardInterrupt:
+        return _complain("interrupted", status=130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone, as in `trainload show R | head`
+        return 1
+    except Exception as error:
+        # typer brings its own copy of click or uses the installed one: known by their shape.
+        status = getattr(error, "exit_code", None)
+        if status is None:
+            raise
+        message = getattr(error, "format_message", lambda: "")()
+        if not message:
+            return int(status)
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "trainload"
+        return _complain(f"{message.rstrip('.')}; see {command} --help")
+    return status if isinstance(status, int) else 0
+
+
+def _complain(message: str, status: int = 2) -> int:
+    line = " ".join(message.split())
+    sys.stderr.write(f"error: {line}\n")
+    return status

@@ -1,0 +1,29 @@
+"""`trainload detect`: this machine and every meter on it."""
+
+import json
+
+import typer
+
+EPILOG = """Examples:
+trainload detect |
+trainload detect --json"""
+
+
+def detect_verb(
+    as_json: bool = typer.Option(False, "--json", help="Print as JSON."),
+) -> None:
+    """Show this machine, and for each meter whether it is measured, derived or unavailable."""
+    from trainload.hardware import read_machine
+    from trainload.meters import MeterContext, describe_meters, open_meters
+
+    machine = read_machine().to_json()
+    meters = open_meters(MeterContext())
+    described = describe_meters(meters)
+    for meter in meters:
+        meter.close()
+    if as_json:
+        typer.echo(json.dumps({"machine": machine, "meters": described}, indent=1))
+        return
+    from trainload.report import render_detect
+
+    typer.echo(render_detect(machine, described))

@@ -1,0 +1,27 @@
+"""`trainload seal`: close and pack run directories."""
+
+import json
+from pathlib import Path
+
+import typer
+
+EPILOG = """Example:
+trainload seal runs/*"""
+
+
+def seal_verb(
+    runs: list[Path] = typer.Argument(help="Run directories."),
+    as_json: bool = typer.Option(False, "--json", help="Print the outcomes as JSON."),
+) -> None:
+    """Turn a run's appended lines into tables, closing it first if its driver is gone.
+
+    Nothing is removed before the tables are safely written; sealing twice is harmless.
+    """
+    from trainload.record import seal_run
+
+    sealed = {str(path): seal_run(path) for path in runs}
+    if as_json:
+        typer.echo(json.dumps({path: m.outcome for path, m in sealed.items()}, indent=1))
+        return
+    for path, manifest in sealed.items():
+        typer.echo(f"{path}: sealed, {manifest.outcome}")

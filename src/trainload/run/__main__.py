@@ -1,0 +1,57 @@
+"""The bare door: `python -m trainload.run mlp --set epochs=3`, with nothing but psutil installed.
+
+For boards and locked images without the command line's libraries; the record it leaves is the
+same, and is read elsewhere. Takes the workload by `--set` words alone.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from trainload.errors import TrainloadError
+from trainload.run.driver import execute_run
+from trainload.run.progress import render_progress
+from trainload.run.request import RunProgress, prepare_request
+
+
+def main() -> int:
+    """Exit status 0 completed, 1 ended otherwise, 2 usage."""
+    parser = argparse.ArgumentParser(prog="python -m trainload.run", description=__doc__)
+    parser.add_argument("model", help="model family, such as mlp")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="words")
+    parser.add_argument("--setting", help="cores and accelerators, such as cpu0-1 or cpu0-3+gpu0")
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--out", type=Path, default=Path("runs"))
+    parser.add_argument("--rate", type=float, default=10.0, help="samples a second, 1 to 100")
+    parser.add_argument("--timeout", type=float, help="seconds after which the run is ended")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    try:
+        request = prepare_request(
+            options.model,
+            options.words,
+            seed=options.seed,
+            setting=options.setting,
+            threads=options.threads,
+            out=options.out,
+            rate_hz=options.rate,
+            timeout_s=options.timeout,
+        )
+        result = execute_run(request, _print_line)
+    except TrainloadError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    sys.stdout.write(f"{result.outcome}{f': {result.reason}' if result.reason else ''}\n")
+    sys.stdout.write(f"{result.path}\n")
+    return 0 if result.outcome == "completed" else 1
+
+
+def _print_line(progress: RunProgress) -> None:
+    if progress.warning:
+        sys.stderr.write(f"\nwarning: {progress.warning}\n")
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{render_progress(progress, 110)}\033[K")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

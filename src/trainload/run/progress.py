@@ -1,0 +1,54 @@
+"""One line that says where a run stands; text only, printing is the caller's duty."""
+
+from trainload.run.request import RunProgress
+from trainload.units import render_bytes, render_percent, render_seconds
+
+SILENT_AFTER_S = 30.0
+_SHOWN_LOADS = (
+    ("host_cpu_load_fraction", "cpu"),
+    ("gpu0_load_fraction", "gpu"),
+    ("gpu0_memory_used_bytes", "vram"),
+    ("run_rss_bytes", "ram"),
+    ("gpu0_power_w", "power"),
+)
+
+
+def render_progress(progress: RunProgress, width: int = 120) -> str:
+    """Epoch, step, rate, loss, loads and time left; cut to `width` characters."""
+    parts = [f"{render_seconds(progress.elapsed_s):>8}"]
+    if progress.step == 0:
+        parts.append(progress.phase)
+    else:
+        if progress.epoch is not None:
+            parts.append(f"epoch {progress.epoch + 1}/{progress.epochs}")
+        parts.append(_render_steps(progress))
+        if progress.steps_per_s is not None:
+            parts.append(f"{progress.steps_per_s:.3g} step/s")
+        if progress.loss is not None:
+            parts.append(f"loss {progress.loss:.4g}")
+    parts += [
+        f"{label} {_render_load(column, progress.loads[column])}"
+        for column, label in _SHOWN_LOADS
+        if column in progress.loads
+    ]
+    if progress.remaining_s is not None:
+        parts.append(f"{render_seconds(progress.remaining_s)} left")
+    if progress.silent_s > SILENT_AFTER_S:
+        parts.append(f"no word from the worker for {render_seconds(progress.silent_s)}")
+    line = " · ".join(parts)
+    return line if len(line) <= width else line[: max(1, width - 1)] + "…"
+
+
+def _render_steps(progress: RunProgress) -> str:
+    if not progress.total_steps:
+        return f"step {progress.step}"
+    share = min(1.0, progress.step / progress.total_steps)
+    filled = round(share * 10)
+    bar = "█" * filled + "░" * (10 - filled)
+    return f"{bar} step {progress.step}/{progress.total_steps}"
+
+
+def _render_load(column: str, value: float) -> str:
+    if column.endswith("_fraction"):
+        return render_percent(value, 0)
+    return f"{value:.0f} W" if column.endswith("_w") else render_bytes(value)

@@ -1,0 +1,97 @@
+"""What one run is asked to be, and what came of it; plain values, nothing started here."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trainload.errors import UsageError
+from trainload.hardware import Machine, Setting, read_machine, resolve_setting
+from trainload.record import Manifest, Outcome
+from trainload.workload import Workload, assemble_workload, parse_words
+
+RATE_LOW_HZ, RATE_HIGH_HZ = 1.0, 100.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """One run, ready to start."""
+
+    workload: Workload
+    machine: Machine
+    setting: Setting
+    asked: Mapping[str, Any]
+    """The setting's words as the user gave them, kept beside what became of them."""
+    out: Path
+    framework: str = "torch"
+    python: str = sys.executable
+    """Interpreter of the framework's environment."""
+    rate_hz: float = 10.0
+    timeout_s: float | None = None
+    check_overhead: bool = True
+    fake: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the fake framework, for tests of everything around a training."""
+    tegrastats_path: str | None = None
+
+    def __post_init__(self) -> None:
+        if not RATE_LOW_HZ <= self.rate_hz <= RATE_HIGH_HZ:
+            raise UsageError(
+                f"--rate {self.rate_hz:g}: must lie between {RATE_LOW_HZ:g} and {RATE_HIGH_HZ:g} Hz"
+            )
+        if self.timeout_s is not None and self.timeout_s <= 0:
+            raise UsageError(f"--timeout {self.timeout_s:g}: must be above 0 seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunProgress:
+    """Where a run stands; a value that is not known yet is None."""
+
+    elapsed_s: float
+    phase: str
+    epoch: int | None = None
+    epochs: int | None = None
+    step: int = 0
+    total_steps: int | None = None
+    steps_per_s: float | None = None
+    loss: float | None = None
+    remaining_s: float | None = None
+    loads: Mapping[str, float] = field(default_factory=dict)
+    """The latest loads by column: fractions and bytes."""
+    silent_s: float = 0.0
+    """How long the worker has said nothing."""
+    warning: str | None = None
+    """Something the user should know at once; given once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """How a run ended and where its record stands."""
+
+    path: Path
+    outcome: Outcome
+    reason: str | None
+    manifest: Manifest
+
+
+def prepare_request(
+    model: str,
+    words: Sequence[str],
+    *,
+    seed: int = 0,
+    setting: str | None = None,
+    threads: int | None = None,
+    out: Path,
+    **options: Any,
+) -> RunRequest:
+    """A request from command-line words: the workload assembled, the setting checked here."""
+    workload = assemble_workload(model, parse_words(words), seed=seed)
+    machine = read_machine()
+    return RunRequest(
+        workload=workload,
+        machine=machine,
+        setting=resolve_setting(setting, threads, machine),
+        asked={"setting": setting, "threads": threads},
+        out=out,
+        **options,
+    )

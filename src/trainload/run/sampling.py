@@ -1,0 +1,155 @@
+"""The sampler in the driver's care: started, watched, replaced when it dies, and summed up.
+
+Decides nothing about the run; it tells what became of the sampling.
+"""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trainload.record import LineReader, layout, read_tail
+from trainload.run.processes import ExitWatch, SamplerProcess
+from trainload.run.request import RunRequest
+from trainload.run.sampler_config import SamplerConfig
+
+MAX_RESTARTS = 20
+BLOCK_STEPS = 20
+BLOCK_LOW_S, BLOCK_HIGH_S = 0.3, 10.0
+CYCLE_BLOCKS = 4
+BLOCK_COUNT = 60
+_SUMMED = ("samples", "late", "missed", "lost_lines", "paused_s", "cpu_s", "loop_cpu_s", "wall_s")
+
+
+@dataclass
+class Sampling:
+    """All samplers of one run, one after the other where one died."""
+
+    request: RunRequest
+    run_dir: Path
+    worker_pid: int
+    start_s: float
+    columns: list[str] = field(default_factory=list)
+    meters: list[dict[str, Any]] = field(default_factory=list)
+    deaths: list[str] = field(default_factory=list)
+    stats: list[dict[str, Any]] = field(default_factory=list)
+    blocks_started: bool = False
+    _process: SamplerProcess | None = None
+
+    @property
+    def own_cores(self) -> tuple[int, ...] | None:
+        """Cores outside the setting, where the sampler disturbs nobody; None without any."""
+        setting = set(self.request.setting.cores)
+        return tuple(c for c in self.request.machine.allowed_cores if c not in setting) or None
+
+    def start(self) -> None:
+        """Start a sampler and wait until it has opened its meters."""
+        config = SamplerConfig(
+            samples_path=str(self.run_dir / layout.SAMPLES),
+            rate_hz=self.request.rate_hz,
+            target_pid=self.worker_pid,
+            accelerator_uuids=tuple(a.uuid for a in self.request.setting.accelerators),
+            run_cores=self.request.setting.cores,
+            own_cores=self.own_cores,
+            tegrastats_path=self.request.tegrastats_path,
+        )
+        self._process = SamplerProcess(config, self.run_dir / layout.SAMPLER_LOG)
+        ready = self._process.wait_ready()
+        self.columns, self.meters = ready["columns"], ready["meters"]
+
+    def keep_alive(self) -> str | None:
+        """Replace a sampler that died; what happened, or None while all is well."""
+        if self._process is None or self._process.ended is None:
+            return None
+        if len(self.deaths) > MAX_RESTARTS:
+            return None
+        self._note_death(self._process.ended)
+        self._process.kill()
+        self.start()
+        return f"{self.deaths[-1]}; a new one takes over"
+
+    @property
+    def exit_watches(self) -> tuple[ExitWatch, ...]:
+        """What to wait on beside the worker, so that a death is seen at once."""
+        if self._process is None or len(self.deaths) > MAX_RESTARTS:
+            return ()
+        return (self._process.exit_watch,)
+
+    def start_blocks(self, step_s: float) -> None:
+        """Begin the pauses that measure the sampler's own cost, long enough for many steps."""
+        assert self._process is not None
+        block_s = min(max(BLOCK_LOW_S, BLOCK_STEPS * step_s), BLOCK_HIGH_S)
+        self._process.start_blocks(block_s, CYCLE_BLOCKS * block_s, BLOCK_COUNT)
+        self.blocks_started = True
+
+    def stop(self) -> None:
+        """End the sampler and gather its statistics; nothing of it runs when this returns."""
+        if self._process is None:
+            return
+        died = self._process.ended
+        last = self._process.stop()
+        if last is None:
+            self._note_death(died)
+        if self.deaths:
+            self.stats += _earlier_stats(self.run_dir / layout.SAMPLES, last is None)
+        if last is not None:
+            self.stats.append(last)
+
+    @property
+    def pauses(self) -> list[tuple[float, float]]:
+        """Pauses on the monotonic clock, known once stopped."""
+        return [(start, end) for one in self.stats for start, end in one.get("pauses", [])]
+
+    @property
+    def lost_lines(self) -> int:
+        """Samples that could not be written."""
+        return sum(one.get("lost_lines", 0) for one in self.stats)
+
+    @property
+    def last_error(self) -> str | None:
+        """Why samples could not be written; None where all were."""
+        return next((one["last_error"] for one in self.stats if one.get("last_error")), None)
+
+    def latest_loads(self) -> dict[str, float]:
+        """The newest fractions, bytes and watts by column; {} before the first sample."""
+        rows = [v for v in read_tail(self.run_dir / layout.SAMPLES, 8192) if isinstance(v, list)]
+        if not rows or len(rows[-1]) != len(self.columns):
+            return {}
+        return {
+            name: value
+            for name, value in zip(self.columns, rows[-1], strict=True)
+            if value is not None and name.endswith(("_fraction", "_bytes", "_w"))
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """The form kept in run.json."""
+        errors: dict[str, int] = {}
+        for one in self.stats:
+            for name, count in one.get("meter_errors", {}).items():
+                errors[name] = errors.get(name, 0) + count
+        return {
+            "rate_hz": self.request.rate_hz,
+            **{name: round(sum(one.get(name, 0) for one in self.stats), 6) for name in _SUMMED},
+            "peak_rss_bytes": max((one["peak_rss_bytes"] for one in self.stats), default=None),
+            "meter_errors": errors,
+            "restarts": len(self.deaths),
+            "cores": self.own_cores,
+        }
+
+    def _note_death(self, status: int | None) -> None:
+        at_s = time.monotonic() - self.start_s
+        how = "stopped answering" if status is None else f"died with status {status}"
+        self.deaths.append(f"the sampler {how} at {at_s:.1f} s")
+
+
+def _earlier_stats(samples_path: Path, with_last: bool) -> list[dict[str, Any]]:
+    """The last statistics of samplers that died, one for each header in the file."""
+    found: list[dict[str, Any]] = []
+    latest: dict[str, Any] | None = None
+    for value in LineReader(path=samples_path).read_rest():
+        if isinstance(value, dict) and "columns" in value:
+            found += [latest] if latest else []
+            latest = None
+        elif isinstance(value, dict) and isinstance(value.get("stats"), dict):
+            latest = value["stats"]
+    return [*found, latest] if latest and with_last else found

@@ -1,0 +1,220 @@
+"""Whole runs with the fake framework: every ending is an outcome and leaves a readable record."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from trainload.errors import UsageError, WorkerError
+from trainload.record import layout, load_manifest, open_run
+from trainload.run import execute_run, prepare_request, render_progress
+
+SMALL = ("frames_fraction=0.01", "batch_size=16")
+
+
+def request(tmp_path, *words, **options):
+    fake = options.pop("fake", {"step_s": 0.005})
+    return prepare_request(
+        "mlp", [*SMALL, *words], out=tmp_path / "runs", framework="fake", fake=fake, **options
+    )
+
+
+def test_a_run_completes_and_reads_back(tmp_path):
+    seen = []
+    result = execute_run(request(tmp_path, "epochs=3"), seen.append)
+    assert result.outcome == "completed" and result.reason is None
+    run = open_run(result.path)
+    assert run.manifest.training_completed
+    total = run.manifest.data["total_steps"]
+    assert run.steps["step"].to_list() == list(range(total))
+    assert run.epochs.height == 3
+    assert run.samples.height >= 5
+    assert run.samples["t_s"].is_sorted() and run.samples["tick"].diff().drop_nulls().min() >= 1
+    assert run.manifest.sampler["samples"] == run.samples.height
+    assert run.manifest.sampler["missed"] <= 3
+    assert run.manifest.setting["obtained"]["cores"] == list(
+        run.manifest.setting["resolved"]["cores"]
+    )
+    assert any(q["provenance"] == "measured" for m in run.manifest.meters for q in m["quantities"])
+    assert seen and "step" in render_progress(seen[-1])
+    assert not list(result.path.glob(".*"))
+
+
+def test_the_overhead_is_measured_in_the_run(tmp_path):
+    result = execute_run(request(tmp_path, "epochs=36", fake={"step_s": 0.005}))
+    overhead = result.manifest.overhead
+    assert overhead["verdict"] in ("resolved", "not_resolvable")
+    assert overhead["observations"] >= 5 and overhead["low"] < overhead["high"]
+    assert 0.5 < overhead["ratio"] < 2
+    run = open_run(result.path)
+    for block in overhead["blocks"][:3]:
+        inside = run.samples.filter(
+            (run.samples["t_s"] > block["start_s"]) & (run.samples["t_s"] < block["end_s"])
+        )
+        assert inside.height == 0
+
+
+def test_the_overhead_check_can_be_switched_off(tmp_path):
+    result = execute_run(request(tmp_path, "epochs=2", check_overhead=False))
+    assert result.manifest.overhead["verdict"] == "not_measured"
+    assert "switched off" in result.manifest.overhead["reason"]
+
+
+@pytest.mark.parametrize(
+    ("fake", "outcome", "words"),
+    [
+        ({"step_s": 0.002, "crash_at_step": 5}, "failed", "step 5"),
+        ({"step_s": 0.002, "segfault_at_step": 5}, "failed", "SIGSEGV"),
+        ({"step_s": 0.002, "exhaust_memory_at_step": 5}, "out_of_memory", ""),
+    ],
+)
+def test_bad_endings_are_outcomes(tmp_path, fake, outcome, words):
+    result = execute_run(request(tmp_path, "epochs=2", fake=fake))
+    assert result.outcome == outcome and words in result.reason
+    run = open_run(result.path)
+    assert run.manifest.outcome == outcome and not run.manifest.training_completed
+
+
+def test_garbage_on_stdout_lands_in_the_log_alone(tmp_path):
+    fake = {"step_s": 0.002, "print_garbage": True}
+    result = execute_run(request(tmp_path, "epochs=2", fake=fake))
+    assert result.outcome == "completed"
+    assert (result.path / layout.WORKER_LOG).stat().st_size > 1000
+    assert isinstance(open_run(result.path).worker_log_tail(), str)
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_a_hanging_worker_times_out(tmp_path, stubborn, monkeypatch):
+    monkeypatch.setattr("trainload.run.driver.TIMEOUT_GRACE_S", 0.5)
+    fake = {"step_s": 0.002, "hang_at_step": 400, "stubborn": stubborn}
+    start_s = time.monotonic()
+    result = execute_run(request(tmp_path, "epochs=50", fake=fake, timeout_s=2.5))
+    assert result.outcome == "timed_out" and "2.5 s" in result.reason
+    assert time.monotonic() - start_s < 15
+    assert open_run(result.path).steps.height >= 1
+
+
+def test_a_diverging_loss_is_a_warning(tmp_path):
+    fake = {"step_s": 0.002, "nan_at_step": 4}
+    result = execute_run(request(tmp_path, "epochs=1", fake=fake))
+    assert result.outcome == "completed"
+    assert any("no finite number at step 4" in w for w in result.manifest.warnings)
+    assert open_run(result.path).steps["loss"].to_list()[4] is None
+
+
+def test_a_clock_set_back_is_a_warning_and_durations_stay_right(tmp_path):
+    jumps = iter([2.0e9, 2.0e9])
+    result = execute_run(
+        request(tmp_path, "epochs=1"), wall_clock=lambda: next(jumps, 2.0e9 - 7200.0)
+    )
+    assert result.outcome == "completed"
+    assert any("the wall clock was set by -7" in w for w in result.manifest.warnings)
+    clock = result.manifest.clock
+    assert 0 < clock.end_s - clock.start_s < 120
+    assert open_run(result.path).steps["step_s"].min() > 0
+
+
+def test_runs_started_at_the_same_moment_do_not_meet(tmp_path):
+    barrier = threading.Barrier(2)
+
+    def one(_):
+        barrier.wait()
+        return execute_run(request(tmp_path, "epochs=1"))
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(one, range(2))
+    assert first.path != second.path
+    assert {first.outcome, second.outcome} == {"completed"}
+    assert open_run(first.path).steps.height == open_run(second.path).steps.height > 0
+
+
+def test_a_setting_is_obtained(tmp_path):
+    core = sorted(os.sched_getaffinity(0))[-1]
+    result = execute_run(request(tmp_path, "epochs=1", setting=f"cpu{core}", threads=1))
+    setting = result.manifest.setting
+    assert setting["asked"] == {"setting": f"cpu{core}", "threads": 1}
+    assert setting["obtained"]["cores"] == [core] and setting["obtained"]["threads"] == 1
+
+
+def test_an_interpreter_that_cannot_start_is_a_failed_run(tmp_path):
+    result = execute_run(request(tmp_path, "epochs=1", python="/nowhere/python"))
+    assert result.outcome == "failed" and "cannot start" in result.reason
+    assert open_run(result.path).steps.height == 0
+
+
+def test_wrong_rates_and_timeouts(tmp_path):
+    for options in ({"rate_hz": 0.5}, {"rate_hz": 101}, {"timeout_s": 0}):
+        with pytest.raises(UsageError, match="must"):
+            request(tmp_path, **options)
+    assert issubclass(WorkerError, Exception)
+
+
+DRIVER = """
+import json, sys
+from pathlib import Path
+from trainload.run import execute_run, prepare_request
+request = prepare_request("mlp", ["frames_fraction=0.01", "batch_size=16", "epochs=1000"],
+    out=Path(sys.argv[1]), framework="fake", fake=json.loads(sys.argv[2]))
+result = execute_run(request)
+print(result.outcome, "|", result.reason)
+"""
+
+
+def start_driver(tmp_path, fake):
+    process = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(tmp_path / "runs"), json.dumps(fake)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    deadline_s = time.monotonic() + 60
+    while time.monotonic() < deadline_s:
+        found = list((tmp_path / "runs").glob("*/events.jsonl"))
+        if found and b'"steps"' in found[0].read_bytes():
+            return process, found[0].parent
+        time.sleep(0.05)
+    process.kill()
+    process.communicate()
+    raise AssertionError("the run did not begin")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_to_the_driver_leave_a_readable_record(tmp_path, number):
+    process, path = start_driver(tmp_path, {"step_s": 0.005})
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=30)
+    assert output.startswith("interrupted |")
+    run = open_run(path)
+    assert run.manifest.outcome == "interrupted" and run.steps.height > 0
+    assert not run.manifest.training_completed
+
+
+def test_a_second_interrupt_ends_a_stubborn_worker_at_once(tmp_path):
+    fake = {"step_s": 0.005, "hang_at_step": 200, "stubborn": True}
+    process, path = start_driver(tmp_path, fake)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=8)
+    assert output.startswith("interrupted |")
+    assert load_manifest(path).outcome == "interrupted"
+
+
+def test_a_killed_driver_takes_its_children_along(tmp_path):
+    process, path = start_driver(tmp_path, {"step_s": 0.005})
+    driver = load_manifest(path).driver
+    process.kill()
+    process.communicate()
+    run = open_run(path)
+    assert run.manifest.outcome == "killed"
+    for _ in range(100):
+        if not os.path.exists(f"/proc/{driver['worker_pid']}"):
+            break
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{driver['worker_pid']}")
