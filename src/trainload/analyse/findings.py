@@ -1,0 +1,144 @@
+"""What in a run deserves a warning, each as one sentence; reads values, changes none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from trainload.analyse.columns import CounterSummary
+from trainload.record import Manifest
+from trainload.units import render_percent, render_seconds
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MISSED_FRACTION = 0.01
+CLOCK_CHANGE_S = 1.0
+
+THROTTLE_REASONS: Mapping[int, str] = {
+    0x04: "power cap",
+    0x08: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+}
+"""Bits of NVML's clocks-event reasons (nvml.h) that mean slower than asked; idle is none."""
+
+
+def find_warnings(
+    manifest: Manifest,
+    steps: pl.DataFrame,
+    samples: pl.DataFrame,
+    counters: Mapping[str, CounterSummary],
+) -> tuple[str, ...]:
+    """Every warning, most weighty first; `samples` and `counters` cover the training phase."""
+    found = [
+        *_outcome(manifest),
+        *_losses(steps),
+        *_setting(manifest.setting),
+        *_throttling(samples),
+        *_quota(counters),
+        *_sampler(manifest.sampler),
+        *_record(manifest),
+        *map(str, manifest.warnings),
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _outcome(manifest: Manifest) -> Iterator[str]:
+    if manifest.outcome is None:
+        yield "the run still goes on: every figure is of the part so far"
+    elif manifest.outcome != "completed":
+        yield (
+            f"the run ended as {manifest.outcome.replace('_', ' ')}: "
+            "every figure is of the part before that"
+        )
+
+
+def _losses(steps: pl.DataFrame) -> Iterator[str]:
+    bad = steps.filter(steps["loss"].is_null())["step"].sort().to_list()
+    if bad:
+        yield (
+            f"the loss was not finite in {len(bad)} of {steps.height} steps, first in step {bad[0]}"
+        )
+
+
+def _setting(setting: Mapping[str, Any]) -> Iterator[str]:
+    resolved, obtained = setting.get("resolved"), setting.get("obtained")
+    if not isinstance(resolved, Mapping) or not isinstance(obtained, Mapping):
+        return
+    for key in ("cores", "threads"):
+        if resolved.get(key) is None or obtained.get(key) is None:
+            continue
+        wanted, got = _listed(resolved[key]), _listed(obtained[key])
+        if wanted != got:
+            yield f"the setting asked for {key} {wanted}, the worker obtained {got}"
+    asked, given = _items(resolved.get("accelerators")), _items(obtained.get("accelerators"))
+    if len(asked) != len(given):
+        yield f"the setting asked for {len(asked)} accelerators, the worker obtained {len(given)}"
+    elif asked and obtained.get("device") == "cpu":
+        yield "the setting asked for an accelerator, the worker trained on the CPU"
+    yield from (f"setting: {note}" for note in _items(obtained.get("notes")))
+
+
+def _throttling(samples: pl.DataFrame) -> Iterator[str]:
+    import polars as pl
+
+    for column in samples.columns:
+        if not column.endswith("_throttle_bits"):
+            continue
+        bits = samples[column].drop_nulls().cast(pl.Int64, strict=False).drop_nulls()
+        told = {name: int(((bits & bit) != 0).sum()) for bit, name in THROTTLE_REASONS.items()}
+        seen = [
+            f"{name} in {render_percent(count / len(bits))} of samples"
+            for name, count in told.items()
+            if count
+        ]
+        if seen:
+            yield f"{column.removesuffix('_throttle_bits')} was throttled: {', '.join(seen)}"
+
+
+def _quota(counters: Mapping[str, CounterSummary]) -> Iterator[str]:
+    held = counters.get("cgroup_cpu_throttled_s")
+    if held is not None and held.amount:
+        yield f"the control group's CPU quota held the run back for {render_seconds(held.amount)}"
+
+
+def _sampler(sampler: Mapping[str, Any]) -> Iterator[str]:
+    missed, taken = _count(sampler, "missed"), _count(sampler, "samples")
+    if missed > MISSED_FRACTION * (missed + taken):
+        yield f"{missed} of {missed + taken} samples were missed: the sampler got too little time"
+    if restarts := _count(sampler, "restarts"):
+        yield f"the sampler was restarted {restarts} times: samples are missing in between"
+    if lost := _count(sampler, "lost_lines"):
+        yield f"{lost} samples could not be written, as on a full disk"
+    errors = sampler.get("meter_errors")
+    for name, count in errors.items() if isinstance(errors, Mapping) else ():
+        if count:
+            yield f"the meter {name} failed {count} times: those readings are missing"
+
+
+def _record(manifest: Manifest) -> Iterator[str]:
+    if manifest.damaged_lines:
+        yield f"{manifest.damaged_lines} lines of the record were damaged and left out"
+    clock = manifest.clock
+    if clock.end_s is not None and clock.end_wall_s is not None:
+        shift_s = (clock.end_wall_s - clock.start_wall_s) - (clock.end_s - clock.start_s)
+        if abs(shift_s) > CLOCK_CHANGE_S:
+            yield (
+                f"the wall clock moved by {render_seconds(shift_s)} during the run; "
+                "durations use the monotonic clock and hold"
+            )
+
+
+def _count(values: Mapping[str, Any], key: str) -> int:
+    value = values.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _listed(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list | tuple) else ()

@@ -1,0 +1,17 @@
+"""Reports of runs: the terminal and one self-contained HTML file; draws, never computes.
+
+Reads summaries and curves from `analyse`; rich and plotly are imported when something is drawn.
+"""
+
+from trainload.report.html import render_html
+from trainload.report.terminal import render_detect, render_summary
+from trainload.report.wording import clean_text, render_outcome, render_overhead
+
+__all__ = [
+    "clean_text",
+    "render_detect",
+    "render_html",
+    "render_outcome",
+    "render_overhead",
+    "render_summary",
+]

@@ -1,0 +1,71 @@
+"""Small pieces of HTML; everything that enters as text is escaped here, and nowhere else."""
+
+import html
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from trainload.report.wording import clean_text
+
+_JSON_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+
+
+def escape(value: Any) -> str:
+    """Text for an element or a quoted attribute."""
+    return html.escape(clean_text(value), quote=True)
+
+
+def render_log(text: str) -> str:
+    """Lines that a process printed, for a `pre` element."""
+    return html.escape(clean_text(text, lines=True), quote=True)
+
+
+def render_json(value: Any) -> str:
+    """JSON that can stand inside a script element: pure ASCII, no character that ends it."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    for character, replacement in _JSON_ESCAPES.items():
+        text = text.replace(character, replacement)
+    return text
+
+
+def render_table(
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    label: str,
+    numbers: Sequence[int] = (),
+) -> str:
+    """A table in its own scrolling box; the first cell of a row is its heading."""
+    head = "".join(
+        f'<th scope="col"{_number_class(at, numbers)}>{escape(title)}</th>'
+        for at, title in enumerate(titles)
+    )
+    body = "".join(f"<tr>{_render_cells(row, numbers)}</tr>" for row in rows)
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def render_pairs(rows: Iterable[tuple[str, str]]) -> str:
+    """Labels with values as a description list."""
+    items = "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in rows)
+    return f'<dl class="pairs">{items}</dl>'
+
+
+def render_details(title: str, content: str) -> str:
+    """Content that unfolds; `content` is HTML already."""
+    return f"<details><summary>{escape(title)}</summary>{content}</details>"
+
+
+def _render_cells(row: Sequence[str], numbers: Sequence[int]) -> str:
+    first, *rest = row
+    cells = "".join(
+        f"<td{_number_class(at, numbers)}>{escape(cell)}</td>"
+        for at, cell in enumerate(rest, start=1)
+    )
+    return f'<th scope="row">{escape(first)}</th>{cells}'
+
+
+def _number_class(at: int, numbers: Sequence[int]) -> str:
+    return ' class="number"' if at in numbers else ""

@@ -1,0 +1,247 @@
+"""Which columns are drawn together, and their curves as data for the page's script.
+
+Curves come ready from `analyse`; here they get an axis, a unit for people, and a place.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainload.analyse import (
+    Curve,
+    CurveSet,
+    RunSummary,
+    epoch_curves,
+    loss_curve,
+    sample_curves,
+)
+from trainload.analyse.summary import pauses_of
+from trainload.record import Run
+from trainload.report.wording import clean_text
+from trainload.units import unit_of
+
+MOST_CORES = 16
+"""With more cores than this, a plot by core shows nothing; the table still does."""
+_CORE = re.compile(r"host_cpu\d+_")
+_LOAD_LABEL = "share of capacity"
+_SCORES = (
+    "validation_accuracy",
+    "validation_f1_weighted",
+    "validation_f1_macro",
+    "validation_top5_accuracy",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One plot: its title, its vertical axis and the columns it draws."""
+
+    title: str
+    axis: str
+    columns: tuple[str, ...]
+    percent: bool = False
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class _Group:
+    title: str
+    axis: str
+    holds: Callable[[str], bool]
+    percent: bool = False
+
+
+def _in_unit(unit: str) -> Callable[[str], bool]:
+    return lambda column: unit_of(column) == unit
+
+
+def _is_fraction(pattern: str) -> Callable[[str], bool]:
+    found = re.compile(pattern)
+    return lambda c: unit_of(c) == "fraction" and found.search(c) is not None
+
+
+_GROUPS = (
+    _Group("CPU load by core", _LOAD_LABEL, _is_fraction(r"^host_cpu\d+_|tegra_cpu\d"), True),
+    _Group("Memory load", _LOAD_LABEL, _is_fraction(r"memory|ram|swap"), True),
+    _Group("CPU load", _LOAD_LABEL, _is_fraction(r"cpu"), True),
+    _Group("GPU load", _LOAD_LABEL, _is_fraction(r"gpu|gr3d"), True),
+    _Group("Other loads", _LOAD_LABEL, _in_unit("fraction"), True),
+    _Group("Memory in use", "bytes", _in_unit("bytes")),
+    _Group("Power", "W", _in_unit("W")),
+    _Group("Temperature", "°C", _in_unit("°C")),
+    _Group("Clocks by core", "Hz", lambda c: unit_of(c) == "Hz" and bool(_CORE.match(c))),
+    _Group("Clocks", "Hz", _in_unit("Hz")),
+    _Group("Voltage", "V", _in_unit("V")),
+    _Group("Current", "A", _in_unit("A")),
+    _Group("Threads and processes", "count", _in_unit("count")),
+)
+"""A column joins the first group that holds it; bits and unknown units are not drawn."""
+_ORDER = ("CPU load", "GPU load", "Memory load", "CPU load by core")
+
+
+def choose_figures(columns: Iterable[str]) -> list[Figure]:
+    """The plots for some states; loads first."""
+    held: dict[str, list[str]] = {group.title: [] for group in _GROUPS}
+    for column in columns:
+        group = next((g for g in _GROUPS if g.holds(column)), None)
+        if group is not None:
+            held[group.title].append(column)
+    first = {title: at for at, title in enumerate(_ORDER)}
+    ordered = sorted(_GROUPS, key=lambda group: first.get(group.title, len(first)))
+    return [_figure(group, held[group.title]) for group in ordered if held[group.title]]
+
+
+def _figure(group: _Group, columns: Sequence[str]) -> Figure:
+    by_core = [c for c in columns if _CORE.match(c)]
+    note = None
+    if len(by_core) > MOST_CORES:
+        note = f"{len(by_core)} cores are too many for lines; the figures hold each of them."
+    return Figure(
+        title=group.title,
+        axis=group.axis,
+        columns=tuple(columns),
+        percent=group.percent,
+        note=note,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlots:
+    """A run's plots: the figures in order, and the data the script draws them from."""
+
+    loads: tuple[Figure, ...]
+    training: tuple[Figure, ...]
+    bands: tuple[str, ...]
+    """Names of the shaded stretches, in the order of their colours."""
+    data: Mapping[str, Any]
+    """`figures` stand in the order of `training`, then `loads`."""
+
+
+def plot_run(run: Run, summary: RunSummary) -> RunPlots:
+    """Everything to be drawn of one run."""
+    unit, seconds = _time_unit(summary.duration_s)
+    figures = choose_figures(summary.columns)
+    drawn = [c for f in figures if f.note is None for c in f.columns]
+    samples = sample_curves(run.samples, run.steps, drawn)
+    present = {curve.column for curve in samples.curves}
+    loads = tuple(f for f in figures if f.note or any(c in present for c in f.columns))
+    sets = [
+        (loss_curve(run.steps), Figure(title="Training loss", axis="loss", columns=("loss",))),
+        *(
+            (epoch_curves(run.epochs, run.steps, columns), figure)
+            for columns, figure in _epoch_figures()
+        ),
+    ]
+    training = tuple(figure for curves, figure in sets if curves.curves)
+    bands, names = _bands(run, seconds)
+    grids: list[dict[str, Any]] = []
+    figure_data = []
+    for curves, figure in sets:
+        if not curves.curves:
+            continue
+        figure_data.append(_figure_data(figure, curves, len(grids)))
+        grids += _grid_data(curves, seconds)
+    figure_data += [_figure_data(figure, samples, len(grids)) for figure in loads]
+    grids += _grid_data(samples, seconds)
+    return RunPlots(
+        loads=loads,
+        training=training,
+        bands=names,
+        data={
+            "time": f"time since the start ({unit})",
+            "grids": grids,
+            "figures": figure_data,
+            "bands": bands,
+        },
+    )
+
+
+def series_names(figure: Mapping[str, Any]) -> list[str]:
+    """Names of the curves of one entry of `RunPlots.data["figures"]`."""
+    return [series["name"] for series in figure["series"]]
+
+
+def _epoch_figures() -> list[tuple[Sequence[str], Figure]]:
+    losses = ("train_loss", "validation_loss")
+    return [
+        (losses, Figure(title="Loss by epoch", axis="loss", columns=losses)),
+        (_SCORES, Figure(title="Validation by epoch", axis="score", columns=_SCORES, percent=True)),
+    ]
+
+
+def _figure_data(figure: Figure, curves: CurveSet, first_grid: int) -> dict[str, Any]:
+    shown = [c for c in curves.curves if c.column in figure.columns and figure.note is None]
+    unit, factor = _axis_unit(figure.axis, shown)
+    return {
+        "title": figure.title,
+        "axis": unit,
+        "percent": figure.percent,
+        "series": [
+            {
+                "name": clean_text(curve.column),
+                "grid": first_grid + curve.grid,
+                "raw": _scaled(curve.raw, factor),
+                "average": {str(w): _scaled(v, factor) for w, v in curve.averages.items()},
+            }
+            for curve in shown
+        ],
+    }
+
+
+def _grid_data(curves: CurveSet, seconds: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "time": [None if t is None else round(t / seconds, 5) for t in grid.times_s],
+            "iteration": grid.iterations,
+        }
+        for grid in curves.grids
+    ]
+
+
+def _scaled(values: Sequence[float | None], factor: float) -> list[float | None]:
+    if factor == 1:
+        return list(values)
+    return [None if v is None else float(f"{v / factor:.5g}") for v in values]
+
+
+def _axis_unit(axis: str, curves: Sequence[Curve]) -> tuple[str, float]:
+    """A unit for people on the axis, and what it is worth in the columns' unit."""
+    units = {
+        "bytes": (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)),
+        "Hz": (("GHz", 1e9), ("MHz", 1e6)),
+    }
+    largest = max((v for c in curves for v in c.raw if v is not None), default=0.0)
+    for unit, factor in units.get(axis, ()):
+        if largest >= factor:
+            return unit, factor
+    return axis, 1
+
+
+def _time_unit(duration_s: float | None) -> tuple[str, float]:
+    if duration_s is not None and duration_s > 6 * 3600:
+        return "h", 3600
+    return ("min", 60) if duration_s is not None and duration_s > 600 else ("s", 1)
+
+
+def _bands(run: Run, seconds: float) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Shaded stretches: phases other than training, and the instrument's pauses."""
+    spans: list[tuple[str, float, float]] = []
+    for phase in run.manifest.phases:
+        entry = phase if isinstance(phase, Mapping) else {}
+        name, start, end = (entry.get(key) for key in ("name", "start_s", "end_s"))
+        if name != "train" and isinstance(start, int | float) and isinstance(end, int | float):
+            spans.append((clean_text(name), start, end))
+    spans += [
+        ("instrument paused, no samples", p.start_s, p.end_s) for p in pauses_of(run.manifest)
+    ]
+    names = tuple(dict.fromkeys(name for name, _, _ in spans))
+    bands = [
+        {
+            "kind": names.index(name),
+            "start": round(start / seconds, 5),
+            "end": round(end / seconds, 5),
+        }
+        for name, start, end in spans
+    ]
+    return bands, names

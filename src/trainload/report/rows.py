@@ -1,0 +1,292 @@
+"""A summary and its manifest as rows of plain text, the same for the terminal and for HTML.
+
+Turns figures into words; every figure itself comes from `analyse` or from the record.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainload.analyse import ColumnSummary, EpochScore, RunSummary
+from trainload.analyse.columns import metered_quantities
+from trainload.record import Manifest
+from trainload.report.wording import (
+    clean_text,
+    number_of,
+    render_energy,
+    render_figure,
+    render_list,
+    render_refresh,
+)
+from trainload.units import (
+    MISSING,
+    render_bytes,
+    render_percent,
+    render_seconds,
+    render_value,
+    unit_of,
+)
+
+Row = tuple[str, str]
+_LOAD_UNITS = ("fraction", "bytes", "W", "°C", "Hz", "1/s", "bytes/s", "V", "A", "count")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadRow:
+    """One state in words, over the training phase."""
+
+    column: str
+    min: str
+    mean: str
+    max: str
+    readings: str
+    provenance: str
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """A mapping of the record, or an empty one where the record holds something else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def title_of(manifest: Manifest) -> str:
+    """Model, framework and setting in one line."""
+    setting = mapping(manifest.setting.get("resolved")).get("text")
+    parts = (manifest.workload.get("model"), manifest.framework, setting)
+    return " · ".join(clean_text(part) for part in parts if part)
+
+
+def time_rows(summary: RunSummary) -> list[Row]:
+    """Duration, training time and step time, warm-up stated."""
+    step = summary.step_time
+    left_out = f"{summary.warmup.steps} warm-up steps left out"
+    return [
+        ("duration", render_seconds(summary.duration_s)),
+        ("training time", f"{render_seconds(summary.training_s)} in {summary.steps:,} steps"),
+        ("step time, median", f"{render_seconds(step.median_s)} ({left_out})"),
+        ("step time, mean", render_seconds(step.mean_s)),
+        (
+            "step time, 5 % … 95 %",
+            f"{render_seconds(step.p5_s)} … {render_seconds(step.p95_s)}"
+            if step.p5_s is not None
+            else MISSING,
+        ),
+        ("throughput", render_rate(summary.examples_per_s)),
+        ("peak memory of the run", render_bytes(summary.peak_rss_bytes)),
+    ]
+
+
+def render_rate(examples_per_s: float | None) -> str:
+    """Throughput for people; a dash when missing."""
+    if examples_per_s is None:
+        return MISSING
+    return (
+        f"{examples_per_s:,.0f} examples/s"
+        if examples_per_s >= 10
+        else (f"{examples_per_s:.3g} examples/s")
+    )
+
+
+def quality_rows(summary: RunSummary) -> list[Row]:
+    """Scores of the last and the best epoch; one row saying so where there are none."""
+    if summary.final is None:
+        return [("quality", "no epoch finished")]
+    rows = [(f"last epoch ({summary.final.epoch + 1})", render_score(summary.final))]
+    if summary.best is not None:
+        rows.append((f"best epoch ({summary.best.epoch + 1})", render_score(summary.best)))
+    return rows
+
+
+def render_score(score: EpochScore) -> str:
+    """One epoch's scores in one line; scores that do not exist are left out."""
+    parts = []
+    if score.train_loss is not None:
+        parts.append(f"training loss {score.train_loss:.4g}")
+    for name, value in score.validation.items():
+        if value is not None:
+            shown = f"{value:.4g}" if name == "loss" else render_percent(value)
+            parts.append(f"validation {clean_text(name).replace('_', ' ')} {shown}")
+    return ", ".join(parts) or MISSING
+
+
+def load_rows(summary: RunSummary, manifest: Manifest, columns: Any = None) -> list[LoadRow]:
+    """States with their figures and provenance; those in `columns`, else all that are loads."""
+    quantities = metered_quantities(manifest.meters)
+    chosen = [
+        column
+        for name, column in summary.columns.items()
+        if (name in columns if columns is not None else unit_of(name) in _LOAD_UNITS)
+    ]
+    return [_load_row(column, quantities.get(column.column, {})) for column in chosen]
+
+
+def _load_row(column: ColumnSummary, quantity: Mapping[str, Any]) -> LoadRow:
+    name = column.column
+    return LoadRow(
+        column=clean_text(name),
+        min=render_figure(name, column.min),
+        mean=render_figure(name, column.mean),
+        max=render_figure(name, column.max),
+        readings=f"{column.count:,}",
+        provenance=clean_text(quantity.get("provenance") or "not stated"),
+    )
+
+
+def energy_rows(summary: RunSummary) -> list[tuple[str, str, str, str]]:
+    """Source, energy, mean power and provenance."""
+    return [
+        (
+            clean_text(source.source),
+            render_energy(source.energy_j),
+            render_value("power_w", source.mean_power_w),
+            source.provenance
+            + (", from power by trapezoid" if source.column.endswith("_power_w") else ""),
+        )
+        for source in summary.energy
+    ]
+
+
+def counter_rows(summary: RunSummary, manifest: Manifest) -> list[tuple[str, str, str]]:
+    """Counters other than energy: column, amount over the training phase, provenance."""
+    quantities = metered_quantities(manifest.meters)
+    return [
+        (
+            clean_text(name),
+            render_figure(name, counter.amount),
+            clean_text(quantities.get(name, {}).get("provenance") or "not stated"),
+        )
+        for name, counter in summary.counters.items()
+        if not name.endswith("_energy_j")
+    ]
+
+
+def machine_rows(machine: Mapping[str, Any]) -> list[Row]:
+    """What the machine is."""
+    cores = f"{machine.get('logical_cores', MISSING)} logical"
+    if machine.get("physical_cores"):
+        cores += f", {machine['physical_cores']} physical"
+    rows = [
+        ("processor", clean_text(machine.get("cpu_model") or MISSING)),
+        ("cores", f"{clean_text(cores)}; allowed {render_list(machine.get('allowed_cores'))}"),
+        ("memory", render_bytes(number_of(machine.get("memory_total_bytes")))),
+        ("swap", render_bytes(number_of(machine.get("swap_total_bytes")))),
+        ("system", clean_text(machine.get("operating_system") or MISSING)),
+        ("kernel", clean_text(machine.get("kernel") or MISSING)),
+    ]
+    if machine.get("cpu_quota_cores") is not None:
+        rows.append(("CPU quota", f"{clean_text(machine['cpu_quota_cores'])} cores"))
+    if machine.get("memory_limit_bytes") is not None:
+        rows.append(("memory limit", render_bytes(number_of(machine["memory_limit_bytes"]))))
+    accelerators = machine.get("accelerators") or ()
+    rows += [
+        (
+            f"gpu{clean_text(accelerator.get('index'))}",
+            f"{clean_text(accelerator.get('name'))}, "
+            f"{render_bytes(number_of(accelerator.get('memory_bytes')))}, "
+            f"driver {clean_text(accelerator.get('driver') or MISSING)}",
+        )
+        for accelerator in map(mapping, accelerators)
+    ]
+    if not accelerators:
+        rows.append(("accelerators", f"none: {clean_text(machine.get('accelerator_note'))}"))
+    return rows
+
+
+def setting_rows(setting: Mapping[str, Any]) -> list[Row]:
+    """The setting as asked, resolved and obtained."""
+    asked, resolved = mapping(setting.get("asked")), mapping(setting.get("resolved"))
+    obtained = mapping(setting.get("obtained"))
+    threads = asked.get("threads")
+    rows = [
+        (
+            "asked",
+            clean_text(asked.get("setting") or "the default")
+            + (f", {clean_text(threads)} threads" if threads else ""),
+        ),
+        (
+            "resolved",
+            f"{clean_text(resolved.get('text') or MISSING)}, "
+            f"{clean_text(resolved.get('threads') or MISSING)} threads",
+        ),
+    ]
+    if not obtained:
+        return [*rows, ("obtained", "not known: the worker did not say")]
+    rows.append(
+        (
+            "obtained",
+            f"cores {render_list(obtained.get('cores'))}; "
+            f"{clean_text(obtained.get('threads') or MISSING)} threads; "
+            f"device {clean_text(obtained.get('device') or MISSING)}",
+        )
+    )
+    return rows
+
+
+def workload_rows(manifest: Manifest) -> list[Row]:
+    """What was trained, on what, how long."""
+    workload, data, model = manifest.workload, manifest.data, manifest.model
+    rows = [("model", clean_text(workload.get("model") or MISSING))]
+    rows += [
+        (clean_text(k), render_list(v)) for k, v in mapping(workload.get("model_options")).items()
+    ]
+    parameters = model.get("parameters", workload.get("parameters"))
+    rows.append(("parameters", f"{parameters:,}" if isinstance(parameters, int) else MISSING))
+    rows += list(_flat_rows(mapping(workload.get("training"))))
+    rows.append(("data", clean_text(mapping(workload.get("data")).get("kind") or MISSING)))
+    rows += [(clean_text(k).replace("_", " "), render_list(v)) for k, v in data.items()]
+    rows.append(("seeds", render_list(mapping(workload.get("seeds")))))
+    return rows
+
+
+def software_rows(software: Mapping[str, Any]) -> list[Row]:
+    """Versions in use; what is not there is left out."""
+    return [(clean_text(k).replace("_", " "), render_list(v)) for k, v in software.items() if v]
+
+
+def layer_rows(manifest: Manifest) -> list[tuple[str, str, str, str]]:
+    """Name, kind, output shape and attributes of each layer of the graph."""
+    layers = mapping(manifest.workload.get("graph")).get("layers") or ()
+    return [
+        (
+            clean_text(layer.get("name")),
+            clean_text(layer.get("kind")),
+            " × ".join(clean_text(n) for n in layer.get("output_shape") or ()) or MISSING,
+            render_list(mapping(layer.get("attributes"))),
+        )
+        for layer in map(mapping, layers)
+    ]
+
+
+MeterRow = tuple[str, str, str, str, str, str]
+
+
+def meter_rows(meters: Any) -> list[MeterRow]:
+    """Meter, column, provenance, source, refresh and reason of each quantity.
+
+    A meter whose source is not there has one row that says why.
+    """
+    rows: list[MeterRow] = []
+    for meter in meters:
+        name = clean_text(mapping(meter).get("name"))
+        quantities = metered_quantities([meter]).values()
+        rows += [(name, *_quantity_cells(quantity)) for quantity in quantities]
+        if not quantities:
+            reason = clean_text(mapping(meter).get("reason") or "it offers nothing here")
+            rows.append((name, MISSING, "unavailable", MISSING, MISSING, reason))
+    return rows
+
+
+def _quantity_cells(quantity: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+    absent = quantity.get("provenance") == "unavailable"
+    return (
+        clean_text(quantity.get("column")),
+        clean_text(quantity.get("provenance")),
+        clean_text(quantity.get("source") or MISSING),
+        MISSING if absent else render_refresh(quantity.get("refresh_s")),
+        clean_text(quantity.get("reason") or ""),
+    )
+
+
+def _flat_rows(values: Mapping[str, Any]) -> Iterator[Row]:
+    for key, value in values.items():
+        if value is not None:
+            yield clean_text(key).replace("_", " "), render_list(value)

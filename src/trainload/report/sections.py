@@ -1,0 +1,248 @@
+"""The sections of one run in the HTML report; pieces of HTML from rows of text."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainload.analyse import RunSummary
+from trainload.record import Manifest, Run
+from trainload.report.markup import escape, render_details, render_log, render_pairs, render_table
+from trainload.report.plots import Figure, RunPlots, series_names
+from trainload.report.rows import (
+    counter_rows,
+    energy_rows,
+    layer_rows,
+    load_rows,
+    machine_rows,
+    meter_rows,
+    quality_rows,
+    render_rate,
+    setting_rows,
+    software_rows,
+    time_rows,
+    title_of,
+    workload_rows,
+)
+from trainload.report.wording import render_energy, render_outcome, render_overhead, render_sampler
+from trainload.units import render_bytes, render_percent, render_seconds
+
+_BADGES: Mapping[str | None, str] = {"completed": "good", None: "open"}
+COLOURS = 8
+
+
+def render_badge(outcome: str | None) -> str:
+    """The outcome as a badge: its colour repeats what the word says."""
+    kind = _BADGES.get(outcome, "bad")
+    return f'<span class="badge {kind}">{escape(render_outcome(outcome))}</span>'
+
+
+def render_run(run: Run, summary: RunSummary, plots: RunPlots, anchor: str) -> str:
+    """All sections of one run."""
+    manifest = run.manifest
+    return "\n".join(
+        (
+            f'<article id="{anchor}" aria-labelledby="{anchor}-title">',
+            _render_head(manifest, summary, anchor),
+            _render_cards(summary),
+            f'<p class="overhead">{escape(_sentence(render_overhead(manifest.overhead)))}</p>',
+            _render_log_tail(run, summary),
+            _render_plots("Training", plots, plots.training, 0, summary, manifest, anchor),
+            _render_plots(
+                "Loads", plots, plots.loads, len(plots.training), summary, manifest, anchor
+            ),
+            _render_energy(summary, manifest),
+            _render_environment(manifest, summary),
+            "</article>",
+        )
+    )
+
+
+def cards_of(summary: RunSummary) -> list[tuple[str, str, str]]:
+    """The first figures to look at: label, figure, origin."""
+    step, best = summary.step_time, summary.best
+    cards = [
+        ("Duration", render_seconds(summary.duration_s), "monotonic clock"),
+        ("Training", render_seconds(summary.training_s), f"{summary.steps:,} steps, measured"),
+        (
+            "Step, median",
+            render_seconds(step.median_s),
+            f"measured, {summary.warmup.steps} warm-up steps left out",
+        ),
+        (
+            "Throughput",
+            render_rate(summary.examples_per_s).removesuffix(" examples/s"),
+            "examples per second after warm-up, measured",
+        ),
+    ]
+    accuracy = best.validation.get("accuracy") if best else None
+    if best is not None and accuracy is not None:
+        cards.append(
+            ("Best accuracy", render_percent(accuracy), f"validation, epoch {best.epoch + 1}")
+        )
+    for column, label in (
+        ("run_cpu_load_fraction", "CPU load of the run"),
+        ("host_cpu_load_fraction", "CPU load of the host"),
+        ("gpu0_load_fraction", "GPU 0 load"),
+    ):
+        if column in summary.columns:
+            cards.append(
+                (label, render_percent(summary.columns[column].mean), "mean while training")
+            )
+    cards += [
+        (
+            f"Energy, {s.source}",
+            render_energy(s.energy_j, watt_hours=False),
+            f"{s.provenance} while training",
+        )
+        for s in summary.energy[:2]
+    ]
+    if summary.peak_rss_bytes is not None:
+        cards.append(("Peak memory", render_bytes(summary.peak_rss_bytes), "resident, whole run"))
+    return cards
+
+
+def _render_head(manifest: Manifest, summary: RunSummary, anchor: str) -> str:
+    reason = ""
+    if summary.reason and summary.outcome != "completed":
+        reason = f'<p class="reason">{escape(_sentence(summary.reason))}</p>'
+    warnings = ""
+    if summary.warnings:
+        items = "".join(f"<li>{escape(_sentence(w))}</li>" for w in summary.warnings)
+        warnings = (
+            f'<section class="warnings" aria-label="Warnings"><h3>Warnings</h3>'
+            f"<ul>{items}</ul></section>"
+        )
+    return (
+        f'<header><h2 id="{anchor}-title">{escape(title_of(manifest))} '
+        f"{render_badge(summary.outcome)}</h2>"
+        f'<p class="quiet">{escape(summary.run_id)} · started {escape(manifest.created)}</p>'
+        f"{reason}</header>{warnings}"
+    )
+
+
+def _render_cards(summary: RunSummary) -> str:
+    items = "".join(
+        f"<div><dt>{escape(label)}</dt><dd>{escape(figure)}<small>{escape(origin)}</small></dd></div>"
+        for label, figure, origin in cards_of(summary)
+    )
+    return f'<dl class="cards">{items}</dl>'
+
+
+def _render_log_tail(run: Run, summary: RunSummary) -> str:
+    if summary.outcome in ("completed", None):
+        return ""
+    tail = run.worker_log_tail()
+    if not tail.strip():
+        return '<p class="quiet">The training process printed nothing.</p>'
+    return render_details(
+        "The last lines the training process printed",
+        f'<pre tabindex="0">{render_log(tail)}</pre>',
+    )
+
+
+def _render_plots(
+    title: str,
+    plots: RunPlots,
+    figures: Sequence[Figure],
+    first: int,
+    summary: RunSummary,
+    manifest: Manifest,
+    anchor: str,
+) -> str:
+    if not figures:
+        nothing = "No sample was taken." if title == "Loads" else "No step was finished."
+        return f'<section><h3>{title}</h3><p class="quiet">{nothing}</p></section>'
+    drawn = "".join(
+        _render_figure(figure, plots.data["figures"][at], f"{anchor}-plot-{at}", summary, manifest)
+        for at, figure in enumerate(figures, start=first)
+    )
+    key = ""
+    if plots.bands:
+        names = "".join(
+            f'<li><span class="band b{at % 4}"></span>{escape(name)}</li>'
+            for at, name in enumerate(plots.bands)
+        )
+        key = f'<ul class="key" aria-label="Shaded stretches of time">{names}</ul>'
+    return f'<section><h3>{title}</h3>{key}<div class="plots">{drawn}</div></section>'
+
+
+def _render_figure(
+    figure: Figure, data: Mapping[str, Any], name: str, summary: RunSummary, manifest: Manifest
+) -> str:
+    if figure.note:
+        canvas = f'<p class="quiet">{escape(figure.note)}</p>'
+    else:
+        legend = "".join(
+            f'<label><input type="checkbox" checked data-plot="{name}" data-series="{at}">'
+            f'<span class="swatch s{at % COLOURS}{" dotted" if at >= COLOURS else ""}"></span>'
+            f"<span>{escape(series)}</span></label>"
+            for at, series in enumerate(series_names(data))
+        )
+        canvas = (
+            f'<div class="canvas" id="{name}" role="img" aria-label="{escape(figure.title)}"></div>'
+            f'<div class="legend" role="group" aria-label="Series of {escape(figure.title)}">'
+            f"{legend}</div>"
+        )
+    rows = [
+        (r.column, r.min, r.mean, r.max, r.readings, r.provenance)
+        for r in load_rows(summary, manifest, figure.columns)
+    ]
+    table = ""
+    if rows:
+        titles = ("quantity", "min", "mean", "max", "readings", "provenance")
+        label = f"Figures of {figure.title}"
+        table = render_details(
+            "Figures while training",
+            render_table(titles, rows, label=label, numbers=(1, 2, 3, 4)),
+        )
+    return f"<figure><h4>{escape(figure.title)}</h4>{canvas}{table}</figure>"
+
+
+def _render_energy(summary: RunSummary, manifest: Manifest) -> str:
+    energy, counters = energy_rows(summary), counter_rows(summary, manifest)
+    if energy:
+        content = render_table(
+            ("source", "energy", "mean power", "provenance"),
+            energy,
+            label="Energy by source",
+            numbers=(1, 2),
+        )
+        content += '<p class="quiet">Sources may overlap, so they are not added up.</p>'
+    else:
+        content = '<p class="quiet">No meter of energy or power was available; see the meters.</p>'
+    if counters:
+        content += render_details(
+            "Other amounts while training",
+            render_table(
+                ("counter", "amount", "provenance"), counters, label="Counters", numbers=(1,)
+            ),
+        )
+    return f"<section><h3>Energy while training</h3>{content}</section>"
+
+
+def _render_environment(manifest: Manifest, summary: RunSummary) -> str:
+    layers = render_table(
+        ("layer", "kind", "output shape", "attributes"), layer_rows(manifest), label="Layers"
+    )
+    meters = render_table(
+        ("meter", "column", "provenance", "source", "refresh", "reason"),
+        meter_rows(manifest.meters),
+        label="Meters",
+    )
+    parts = (
+        render_details(
+            "All times and scores", render_pairs([*time_rows(summary), *quality_rows(summary)])
+        ),
+        render_details("Machine", render_pairs(machine_rows(manifest.machine))),
+        render_details("Setting", render_pairs(setting_rows(manifest.setting))),
+        render_details("Software", render_pairs(software_rows(manifest.software))),
+        render_details("Workload", render_pairs(workload_rows(manifest))),
+        render_details("Layers", layers),
+        render_details(
+            "Meters", meters + f"<p>{escape(_sentence(render_sampler(manifest.sampler)))}</p>"
+        ),
+    )
+    return f'<section class="environment"><h3>Details</h3>{"".join(parts)}</section>'
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"

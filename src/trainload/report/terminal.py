@@ -1,0 +1,104 @@
+"""Runs and machines on a terminal, as rich renderables; the caller prints them.
+
+Text of others enters as plain `Text`, so that no markup in it is obeyed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trainload.analyse import RunSummary
+from trainload.record import Manifest
+from trainload.report.rows import (
+    counter_rows,
+    energy_rows,
+    load_rows,
+    machine_rows,
+    meter_rows,
+    quality_rows,
+    time_rows,
+    title_of,
+)
+from trainload.report.wording import clean_text, render_outcome, render_overhead, render_sampler
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+_OUTCOME_STYLES: Mapping[str | None, str] = {"completed": "bold green", None: "bold cyan"}
+_PROVENANCE_STYLES = {"measured": "green", "derived": "yellow", "unavailable": "red"}
+
+
+def render_summary(summary: RunSummary, manifest: Manifest) -> RenderableType:
+    """One run: outcome, warnings, time, quality, loads, energy, own overhead."""
+    from rich.console import Group
+    from rich.text import Text
+
+    style = _OUTCOME_STYLES.get(summary.outcome, "bold red")
+    head = Text.assemble(
+        (render_outcome(summary.outcome), style), "  ", (title_of(manifest), "bold")
+    )
+    if summary.reason and summary.outcome != "completed":
+        head.append(f"\n{clean_text(summary.reason)}")
+    head.append(f"\n{clean_text(summary.run_id)}", "dim")
+    parts: list[RenderableType] = [head]
+    parts += [Text(f"warning: {clean_text(warning)}", "yellow") for warning in summary.warnings]
+    parts += [Text(), _pairs([*time_rows(summary), *quality_rows(summary)])]
+    loads = load_rows(summary, manifest)
+    if loads:
+        rows = [(r.column, r.mean, r.max, r.provenance) for r in loads]
+        parts += [Text(), _table(("load while training", "mean", "max", "provenance"), rows)]
+    energy = energy_rows(summary)
+    if energy:
+        titles = ("energy while training", "energy", "mean power", "provenance")
+        parts += [Text(), _table(titles, energy)]
+    amounts = counter_rows(summary, manifest)
+    if amounts:
+        parts += [Text(), _table(("counter while training", "amount", "provenance"), amounts)]
+    parts += [
+        Text(),
+        Text(render_overhead(manifest.overhead)),
+        Text(render_sampler(manifest.sampler)),
+    ]
+    return Group(*parts)
+
+
+def render_detect(machine: Mapping[str, Any], meters: Iterable[Any]) -> RenderableType:
+    """A machine and every meter on it: provenance, source, refresh, and why one is missing."""
+    from rich.console import Group
+    from rich.text import Text
+
+    titles = ("meter", "column", "provenance", "source", "refresh", "reason")
+    return Group(
+        Text("machine", "bold"),
+        _pairs(machine_rows(machine)),
+        Text(),
+        _table(titles, meter_rows(meters), numbers=False),
+    )
+
+
+def _pairs(rows: Sequence[tuple[str, str]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(overflow="fold")
+    for label, value in rows:
+        table.add_row(Text(label, "dim"), Text(value))
+    return table
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = True) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for position, title in enumerate(titles):
+        right = numbers and 0 < position < len(titles) - 1
+        table.add_column(title, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell, _PROVENANCE_STYLES.get(cell, "")) for cell in row))
+    return table

@@ -1,0 +1,152 @@
+"""Words and sentences that the terminal and the HTML report share; plain text, no markup."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+from trainload.units import (
+    MISSING,
+    render_bytes,
+    render_percent,
+    render_seconds,
+    render_value,
+    unit_of,
+)
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_BIDI = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+OUTCOME_WORDS: Mapping[str | None, str] = {
+    None: "running",
+    "completed": "completed",
+    "failed": "failed",
+    "out_of_memory": "out of memory",
+    "killed": "killed",
+    "timed_out": "timed out",
+    "interrupted": "interrupted",
+}
+
+
+def clean_text(value: Any, *, lines: bool = False) -> str:
+    """Text of others made safe to show: no control, escape or text-direction characters.
+
+    Line ends become spaces unless `lines` keeps them; half characters become U+FFFD.
+    """
+    text = _ANSI.sub("", str(value))
+    return "".join(_clean_character(c, lines) for c in text)
+
+
+def _clean_character(character: str, lines: bool) -> str:
+    if character in "\n\t\r":
+        return character if lines and character != "\r" else " "
+    if character in _BIDI:
+        return ""
+    category = unicodedata.category(character)
+    if category == "Cs":
+        return "\ufffd"
+    if category in ("Zl", "Zp"):
+        return " "
+    return "" if category == "Cc" else character
+
+
+def render_outcome(outcome: str | None) -> str:
+    """How the run ended, in words."""
+    return OUTCOME_WORDS.get(outcome, clean_text(outcome))
+
+
+def render_overhead(overhead: Mapping[str, Any] | None) -> str:
+    """The instrument's own overhead as one sentence, with its interval or why there is none."""
+    if not overhead:
+        return "own overhead: not measured"
+    verdict, reason = overhead.get("verdict"), overhead.get("reason")
+    low, high = overhead.get("low"), overhead.get("high")
+    if verdict == "resolved":
+        confidence = render_percent(overhead.get("confidence") or 0.95, 0)
+        return (
+            f"own overhead: {_change(overhead.get('ratio'))} "
+            f"({confidence} interval {_change(low)} … {_change(high)}), "
+            f"from {overhead.get('observations')} alternations"
+        )
+    if verdict == "not_resolvable":
+        return (
+            "own overhead: not resolvable: noise is larger "
+            f"(interval {_change(low)} … {_change(high)})"
+        )
+    return f"own overhead: not measured{f': {clean_text(reason)}' if reason else ''}"
+
+
+def render_sampler(sampler: Mapping[str, Any]) -> str:
+    """The sampler's rate, samples and own cost as one sentence."""
+    if not sampler:
+        return "sampler: no statistics"
+    # The loop's own time: opening the meters is paid once, before the training begins.
+    cpu_s, wall_s = number_of(sampler.get("loop_cpu_s")), number_of(sampler.get("wall_s"))
+    share = cpu_s / wall_s if cpu_s is not None and wall_s else None
+    parts = [
+        f"{_figure(sampler.get('samples'))} samples at {_figure(sampler.get('rate_hz'))} Hz",
+        f"{_figure(sampler.get('late'))} late",
+        f"{_figure(sampler.get('missed'))} missed",
+        f"{render_seconds(cpu_s)} of CPU time ({render_percent(share)} of one core)",
+        f"peak memory {render_bytes(number_of(sampler.get('peak_rss_bytes')))}",
+    ]
+    if cores := sampler.get("cores"):
+        parts.append(f"on core {render_list(cores)}")
+    if paused_s := number_of(sampler.get("paused_s")):
+        parts.append(f"paused for {render_seconds(paused_s)} to measure its own overhead")
+    return "sampler: " + ", ".join(parts)
+
+
+def render_energy(energy_j: float | None, *, watt_hours: bool = True) -> str:
+    """Energy in joules and, where asked, watt-hours; a dash when missing."""
+    if energy_j is None:
+        return MISSING
+    for unit, worth in (("GJ", 1e9), ("MJ", 1e6), ("kJ", 1e3)):
+        if abs(energy_j) >= worth:
+            beside = f" ({energy_j / 3600:.3g} Wh)" if watt_hours else ""
+            return f"{energy_j / worth:.3g} {unit}{beside}"
+    return f"{energy_j:.3g} J"
+
+
+def render_figure(column: str, value: float | None) -> str:
+    """A figure in its column's unit; a plain number where the unit is a count."""
+    if value is not None and unit_of(column) == "count":
+        return f"{value:.4g}"
+    return render_energy(value) if unit_of(column) == "J" else render_value(column, value)
+
+
+def render_list(value: Any) -> str:
+    """A list in one line; a dash when empty or missing."""
+    if isinstance(value, Mapping):
+        value = [f"{key}={item}" for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return ", ".join(clean_text(item) for item in value) or MISSING
+    return MISSING if value is None else clean_text(value)
+
+
+def render_refresh(refresh_s: Any) -> str:
+    """How often a source really changes; unknown where it does not say."""
+    number = number_of(refresh_s)
+    return "unknown" if number is None else render_seconds(number)
+
+
+def _change(ratio: Any) -> str:
+    number = number_of(ratio)
+    if number is None:
+        return MISSING
+    percent = (number - 1) * 100
+    digits = 2 if 0 < abs(percent) < 0.095 else 1
+    sign = "−" if round(percent, digits) < 0 else "+"
+    return f"{sign}{abs(percent):.{digits}f} %"
+
+
+def number_of(value: Any) -> float | None:
+    """A number of the record; None where the record holds something else."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return None
+
+
+def _figure(value: Any) -> str:
+    number = number_of(value)
+    return MISSING if number is None else f"{number:g}" if number % 1 else f"{number:,.0f}"

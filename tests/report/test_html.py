@@ -1,0 +1,140 @@
+"""The HTML file: complete in itself, and deaf to hostile names."""
+
+import itertools
+import json
+from html.parser import HTMLParser
+
+import pytest
+
+from trainload.analyse import summarise_run
+from trainload.record import open_run
+from trainload.report import render_html
+from trainload.report.markup import render_json
+from trainload.report.plots import choose_figures
+
+
+class Page(HTMLParser):
+    """Tags with attributes, and the content of scripts, of one page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.scripts, self.texts, self._open = [], [], [], None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._open = tag
+        if tag == "script":
+            self.scripts.append([dict(attrs), ""])
+
+    def handle_endtag(self, tag):
+        self._open = None
+
+    def handle_data(self, data):
+        if self._open == "script":
+            self.scripts[-1][1] += data
+        elif self._open != "style":
+            self.texts.append(data)
+
+
+def page_of(*paths):
+    runs = [open_run(path) for path in paths]
+    return render_html([(run, summarise_run(run)) for run in runs])
+
+
+def test_nothing_is_fetched(make_run):
+    page = Page(page_of(make_run(gpu=True)))
+    for tag, attributes in page.tags:
+        for name in ("src", "href", "srcset", "action", "poster"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("#", "data:")), (tag, value)
+        assert tag not in ("iframe", "object", "embed", "img", "base")
+    policy = next(a["content"] for _, a in page.tags if "http-equiv" in a)
+    assert "default-src 'none'" in policy
+
+
+def test_plotly_is_inlined_once_and_the_data_parses(make_run):
+    page = Page(page_of(make_run(), make_run(gpu=True)))
+    assert len(page.scripts) == 3
+    assert sum(len(text) > 1_000_000 for _, text in page.scripts) == 1
+    attributes, text = page.scripts[0]
+    assert attributes["type"] == "application/json"
+    runs = json.loads(text)
+    assert len(runs) == 2
+    ids = {a.get("id") for _, a in page.tags}
+    for at, run in enumerate(runs, start=1):
+        assert all(f"run-{at}-plot-{n}" in ids for n in range(len(run["figures"])))
+        for figure in run["figures"]:
+            for series in figure["series"]:
+                points = len(run["grids"][series["grid"]]["time"])
+                assert len(series["raw"]) == points <= 3000
+
+
+def test_hostile_names_stay_text(make_run):
+    text = page_of(make_run(hostile=True, outcome="failed", reason="<img src=x onerror=alert(1)>"))
+    page = Page(text)
+    assert len(page.scripts) == 3
+    assert "<script>alert" not in text
+    assert "<img" not in text
+    assert any("<script>alert(1)</script>" in t for t in page.texts)
+    assert "\u202e" not in text
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+
+
+def test_json_cannot_end_its_script():
+    value = {"<!--</script>&\u2028\u2029": ["\ud800"]}
+    text = render_json(value)
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == value
+
+
+def test_the_page_is_built_for_everyone(make_run):
+    page = Page(page_of(make_run(), make_run()))
+    html = dict(next(a for t, a in page.tags if t == "html"))
+    assert html["lang"] == "en"
+    assert ("a", {"class": "skip", "href": "#content"}) in page.tags
+    headings = [int(tag[1]) for tag, _ in page.tags if tag in ("h1", "h2", "h3", "h4")]
+    assert headings[0] == 1
+    assert all(b <= a + 1 for a, b in itertools.pairwise(headings))
+    radios = {a["name"] for t, a in page.tags if t == "input" and a["type"] == "radio"}
+    assert radios == {"smoothing", "axis", "theme"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"epochs": 0, "samples": False, "outcome": "out_of_memory", "reason": "too large"},
+        {"samples": False},
+        {"epochs": 0},
+        {"cores": 20, "steps_per_epoch": 20},
+        {"nan_from_step": 0, "outcome": "killed"},
+    ],
+)
+def test_a_run_that_left_little_still_has_a_page(make_run, options):
+    text = page_of(make_run(**options))
+    assert "</html>" in text
+    ended_badly = options.get("outcome", "completed") != "completed"
+    assert ("The last lines the training process printed" in text) == ended_badly
+
+
+def test_columns_are_drawn_by_kind():
+    figures = choose_figures(
+        [
+            "gpu0_power_w",
+            "host_cpu0_load_fraction",
+            "host_cpu_load_fraction",
+            "gpu0_load_fraction",
+            "gpu0_memory_used_fraction",
+            "gpu0_throttle_bits",
+            "gpu0_sm_clock_hz",
+        ]
+    )
+    assert [(f.title, f.columns) for f in figures] == [
+        ("CPU load", ("host_cpu_load_fraction",)),
+        ("GPU load", ("gpu0_load_fraction",)),
+        ("Memory load", ("gpu0_memory_used_fraction",)),
+        ("CPU load by core", ("host_cpu0_load_fraction",)),
+        ("Power", ("gpu0_power_w",)),
+        ("Clocks", ("gpu0_sm_clock_hz",)),
+    ]
