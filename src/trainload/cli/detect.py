@@ -4,9 +4,10 @@ import json
 
 import typer
 
-EPILOG = """Examples:
-trainload detect |
-trainload detect --json"""
+EPILOG = """\b
+Examples:
+  trainload detect
+  trainload detect --json"""
 
 
 def detect_verb(
@@ -24,6 +25,7 @@ def detect_verb(
     if as_json:
         typer.echo(json.dumps({"machine": machine, "meters": described}, indent=1))
         return
+    from trainload.cli.printing import print_rendered
     from trainload.report import render_detect
 
-    typer.echo(render_detect(machine, described))
+    print_rendered(render_detect(machine, described))

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import typer
 
-EPILOG = """Examples:
-trainload report runs/mlp-20261115-120000-a1b2c3 --html report.html |
-trainload report runs/* --html all.html"""
+EPILOG = """\b
+Examples:
+  trainload report runs/mlp-20261115-120000-a1b2c3 --html report.html
+  trainload report runs/* --html all.html"""
 
 
 def report_verb(

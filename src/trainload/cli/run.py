@@ -8,10 +8,11 @@ from typing import Any
 
 import typer
 
-EPILOG = """Examples:
-trainload run mlp --epochs 3 |
-trainload run mlp --set hidden_units=512 --set activation=silu --setting cpu0-1 --out runs/ |
-trainload run mlp --data poses.csv --label-column skill --group-column video --timeout 600"""
+EPILOG = """\b
+Examples:
+  trainload run mlp --epochs 3
+  trainload run mlp --set hidden_units=512 --set activation=silu --setting cpu0-1 --out runs/
+  trainload run mlp --data poses.csv --label-column skill --group-column video --timeout 600"""
 
 
 def run_verb(
@@ -135,28 +136,27 @@ class _ProgressLine:
 
 
 def _print_result(result: Any, as_json: bool) -> None:
+    from trainload.cli.show import print_run, summary_json
     from trainload.errors import MissingPart, RecordError
 
+    summary = None
     try:
-        from trainload.cli.show import render_run, summary_json
-
-        text = summary_json(result.path) if as_json else render_run(result.path)
+        if as_json:
+            summary = json.loads(summary_json(result.path))
+        else:
+            print_run(result.path)
     except (MissingPart, RecordError) as error:
         # The run itself is safe on disk: reading it back is a convenience here.
-        text = None
-        if not as_json:
-            sys.stderr.write(f"note: no summary here: {error}\n")
+        sys.stderr.write(f"note: no summary here: {error}\n")
     if as_json:
         document = {
             "path": str(result.path),
             "outcome": result.outcome,
             "outcome_reason": result.reason,
-            "summary": json.loads(text) if text else None,
+            "summary": summary,
         }
         typer.echo(json.dumps(document, indent=1))
         return
-    if text:
-        typer.echo(text)
     reason = f": {result.reason}" if result.reason else ""
     typer.echo(f"outcome: {result.outcome}{reason}")
     typer.echo(f"record:  {result.path}")

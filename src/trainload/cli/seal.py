@@ -5,8 +5,9 @@ from pathlib import Path
 
 import typer
 
-EPILOG = """Example:
-trainload seal runs/*"""
+EPILOG = """\b
+Example:
+  trainload seal runs/*"""
 
 
 def seal_verb(

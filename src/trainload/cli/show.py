@@ -5,9 +5,10 @@ from pathlib import Path
 
 import typer
 
-EPILOG = """Examples:
-trainload show runs/mlp-20261115-120000-a1b2c3 |
-trainload show RUN --json"""
+EPILOG = """\b
+Examples:
+  trainload show runs/mlp-20261115-120000-a1b2c3
+  trainload show RUN --json"""
 
 
 def show_verb(
@@ -15,17 +16,21 @@ def show_verb(
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON."),
 ) -> None:
     """Show what a run did and cost: outcome, time, loads, quality, energy, own overhead."""
-    typer.echo(summary_json(run) if as_json else render_run(run))
+    if as_json:
+        typer.echo(summary_json(run))
+    else:
+        print_run(run)
 
 
-def render_run(path: Path) -> str:
-    """The summary of a run as terminal text."""
+def print_run(path: Path) -> None:
+    """Print the summary of a run."""
     from trainload.analyse import summarise_run
+    from trainload.cli.printing import print_rendered
     from trainload.record import open_run
     from trainload.report import render_summary
 
     run = open_run(path)
-    return render_summary(summarise_run(run), run.manifest)
+    print_rendered(render_summary(summarise_run(run), run.manifest))
 
 
 def summary_json(path: Path) -> str:

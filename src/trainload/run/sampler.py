@@ -121,7 +121,7 @@ class Sampler:
                 continue
             if self._paused_since is not None:
                 self._end_pause(now_s)
-                tick = int((now_s - start_s) / self._period_s)
+                tick = int((now_s - start_s) / self._period_s) + 1
             due = int((now_s - start_s) / self._period_s)
             if due >= tick:
                 self._count(now_s - start_s, tick, due)
@@ -205,7 +205,7 @@ class Sampler:
             "lost_lines": stats.lost_lines,
             "meter_errors": stats.meter_errors,
             "cpu_s": round(usage.ru_utime + usage.ru_stime, 6),
-            "peak_rss_bytes": usage.ru_maxrss * 1024,
+            "peak_rss_bytes": _read_peak_rss_bytes(),
             "pauses": stats.pauses,
             "last_error": self._appender.last_error,
         }
@@ -260,6 +260,17 @@ class _Stop(BaseException):
 
 def _raise_stop(_number: int, _frame: Any) -> None:
     raise _Stop
+
+
+def _read_peak_rss_bytes() -> int | None:
+    """Peak resident memory; getrusage would count the parent's, taken over at the start."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass  # not told on this system
+    return None
 
 
 def _tuple(values: Any) -> Any:

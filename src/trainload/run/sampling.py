@@ -127,10 +127,11 @@ class Sampling:
         for one in self.stats:
             for name, count in one.get("meter_errors", {}).items():
                 errors[name] = errors.get(name, 0) + count
+        peaks = [one.get("peak_rss_bytes") for one in self.stats]
         return {
             "rate_hz": self.request.rate_hz,
             **{name: round(sum(one.get(name, 0) for one in self.stats), 6) for name in _SUMMED},
-            "peak_rss_bytes": max((one["peak_rss_bytes"] for one in self.stats), default=None),
+            "peak_rss_bytes": max(filter(None, peaks), default=None),
             "meter_errors": errors,
             "restarts": len(self.deaths),
             "cores": self.own_cores,
