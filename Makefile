@@ -8,7 +8,7 @@ TORCH := torch
 
 demo: $(VENV)/.demo-ready
 	@rm -rf demo && mkdir -p demo
-	$(BIN)/trainload run mlp --epochs 10 --batch-size 64 --set frames_fraction=0.25 --out demo
+	$(BIN)/trainload run mlp --epochs 4 --batch-size 128 --out demo
 	@$(BIN)/trainload report demo/mlp-* --html demo/report.html
 
 test: $(VENV)/.test-ready lint tests

@@ -37,7 +37,6 @@ def main() -> None:
     parser.add_argument("--within", type=float, default=0.005, help="half-width to stop at")
     parser.add_argument("--json", type=Path, help="also write raw ratios and results here")
     options = parser.parse_args()
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: max(2, options.threads)])
     loop = Loop(options.device, options.threads)
     loop.run(200)
     steps = max(30, round(options.block_s / (loop.run(200) / 200)))

@@ -1,0 +1,42 @@
+"""What importing costs and shows: public names, no framework, no heavy library."""
+
+import subprocess
+import sys
+
+import trainload
+
+HEAVY = ("torch", "polars", "plotly", "rich", "typer", "numpy", "pynvml", "psutil")
+
+
+def loaded_after(statement):
+    code = f"{statement}\nimport sys; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_public_names():
+    assert trainload.__all__ == ["__version__"]
+    assert trainload.__version__.count(".") == 2
+
+
+def test_importing_trainload_loads_nothing_heavy():
+    assert not loaded_after("import trainload") & set(HEAVY)
+
+
+def test_the_measuring_wing_loads_nothing_of_the_reading_wing():
+    loaded = loaded_after("import trainload.run, trainload.run.sampler, trainload.meters")
+    assert not loaded & {"torch", "polars", "plotly", "rich", "typer", "numpy"}
+    assert not any(name.startswith(("trainload.analyse", "trainload.report")) for name in loaded)
+
+
+def test_rooms_export_what_they_say():
+    import importlib
+
+    for room in ("workload", "hardware", "record", "meters", "run", "analyse", "report"):
+        module = importlib.import_module(f"trainload.{room}")
+        assert module.__doc__ and all(hasattr(module, name) for name in module.__all__)
+        assert list(module.__all__) == sorted(module.__all__, key=_isort_key)
+
+
+def _isort_key(name):
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
