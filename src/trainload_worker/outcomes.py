@@ -16,7 +16,7 @@ EXIT_CODES = {"completed": 0, "failed": 1, "out_of_memory": 3, "interrupted": 13
 
 _MEMORY_WORDS = ("out of memory", "can't allocate memory", "defaultcpuallocator")
 _PACKAGE_FOLDER = os.path.dirname(os.path.abspath(__file__))
-_REASON_CHARACTERS = 500
+_REASON_CHARACTERS = 240
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,14 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def _one_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0][:_REASON_CHARACTERS] if lines else ""
+    if not lines:
+        return ""
+    text = lines[0]
+    if len(text) <= _REASON_CHARACTERS:
+        return text
+    # Whole sentences where there are any: the log has the rest.
+    end = text.rfind(". ", 0, _REASON_CHARACTERS)
+    return text[: end + 1] if end > 0 else text[:_REASON_CHARACTERS] + "…"
 
 
 def _place(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from trainload.errors import UsageError, WorkerError
+from trainload.errors import RecordError, UsageError
 from trainload.record import layout, load_manifest, open_run
 from trainload.run import execute_run, prepare_request, render_progress
 
@@ -148,11 +148,59 @@ def test_an_interpreter_that_cannot_start_is_a_failed_run(tmp_path):
     assert open_run(result.path).steps.height == 0
 
 
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of a few hundred kilobytes; only root may mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=420k", "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(mount, capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("no mount command here")
+    if done.returncode != 0:
+        pytest.skip(f"a small file system cannot be mounted here: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill_up(folder):
+    with (folder / "filler").open("wb", buffering=0) as file:
+        try:
+            while file.write(b"x" * 512):
+                pass
+        except OSError:
+            return
+
+
+def test_a_disk_that_fills_up_does_not_stop_the_training(small_disk):
+    wanted = prepare_request(
+        "mlp", ["frames_fraction=0.02", "batch_size=16", "epochs=12"], out=small_disk,
+        framework="fake", fake={"step_s": 0.002},
+    )  # fmt: skip
+    filler = threading.Timer(1.6, fill_up, [small_disk])
+    filler.start()
+    result = execute_run(wanted)
+    filler.join()
+    assert result.outcome == "failed" and "disk full?" in result.reason
+    back = load_manifest(result.path)
+    assert back.outcome == "failed"
+    run = open_run(result.path, seal=False)
+    assert run.steps.height > 0 and run.samples.height > 0
+
+
+def test_a_disk_too_small_to_begin_on_is_refused_and_left_clean(small_disk):
+    (small_disk / "full").write_bytes(b"x" * 300_000)
+    wanted = prepare_request("mlp", SMALL, out=small_disk, framework="fake")
+    with pytest.raises(RecordError, match="No space left on device; free some space"):
+        execute_run(wanted)
+    assert [p.name for p in small_disk.iterdir()] == ["full"]
+
+
 def test_wrong_rates_and_timeouts(tmp_path):
     for options in ({"rate_hz": 0.5}, {"rate_hz": 101}, {"timeout_s": 0}):
         with pytest.raises(UsageError, match="must"):
             request(tmp_path, **options)
-    assert issubclass(WorkerError, Exception)
 
 
 DRIVER = """

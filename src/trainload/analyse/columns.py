@@ -15,6 +15,9 @@ from trainload.units import unit_of
 if TYPE_CHECKING:
     import polars as pl
 
+MIN_CHANGES = 5
+"""Changes of a value needed before the time between them says anything."""
+
 _COUNTER_UNITS = ("J", "s")
 """Units that only counters carry, for a column that no meter describes."""
 
@@ -30,6 +33,11 @@ class ColumnSummary:
     max: float | None = None
     mean: float | None = None
     """Over readings, each counting once."""
+    observed_refresh_s: float | None = None
+    """Mean time between changes of the value; None where it changed under MIN_CHANGES times.
+
+    Never below the sampler's own period: a source may refresh faster than it was read.
+    """
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able copy."""
@@ -99,8 +107,10 @@ def summarise_columns(
                 values.min().alias(f"{at} min"),
                 values.max().alias(f"{at} max"),
                 values.mean().alias(f"{at} mean"),
+                (values.drop_nulls().diff() != 0).sum().alias(f"{at} changes"),
             ]
     row = samples.select(expressions).row(0, named=True)
+    seen_s = _seen_s(samples)
     states: dict[str, ColumnSummary] = {}
     amounts: dict[str, CounterSummary] = {}
     for at, name in enumerate(columns):
@@ -114,8 +124,21 @@ def summarise_columns(
                 min=row[f"{at} min"],
                 max=row[f"{at} max"],
                 mean=row[f"{at} mean"],
+                observed_refresh_s=(
+                    seen_s / row[f"{at} changes"] if row[f"{at} changes"] >= MIN_CHANGES else None
+                ),
             )
     return states, amounts
+
+
+def _seen_s(samples: pl.DataFrame) -> float:
+    """Time covered by samples: stretches without any, such as pauses, count as one period."""
+    between = samples["t_s"].diff().drop_nulls()
+    if between.is_empty():
+        return 0.0
+    period_s = between.median()
+    assert isinstance(period_s, float)
+    return float(between.clip(upper_bound=2 * period_s).sum())
 
 
 def _counter(name: str, row: Mapping[str, Any], at: int) -> CounterSummary:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from trainload.analyse.columns import (
     ColumnSummary,
@@ -63,10 +63,10 @@ class RunSummary:
     """After warm-up, over step time alone."""
     final: EpochScore | None
     best: EpochScore | None
+    covered: Literal["training", "the whole run"]
+    """What `columns`, `counters` and `energy` cover: a run without a step has no training phase."""
     columns: Mapping[str, ColumnSummary]
-    """States over the training phase."""
     counters: Mapping[str, CounterSummary]
-    """Amounts over the training phase."""
     energy: tuple[EnergySummary, ...]
     peak_rss_bytes: float | None
     """Highest resident memory of the run's own processes, over the whole run."""
@@ -85,7 +85,8 @@ class RunSummary:
 def summarise_run(run: Run) -> RunSummary:
     """The summary of a run, whether it ended, failed early or still goes on."""
     manifest, steps, epochs, samples = run.manifest, run.steps, run.epochs, run.samples
-    span = training_span(steps)
+    training = training_span(steps)
+    span = training or _whole_span(manifest, samples)
     quantities = metered_quantities(manifest.meters)
     counters = [c for c in metered_columns(samples) if is_counter(c, quantities)]
     inside = _within(samples, span)
@@ -98,7 +99,8 @@ def summarise_run(run: Run) -> RunSummary:
         reason=manifest.outcome_reason,
         duration_s=_duration_s(manifest, steps, samples),
         training_s=float(steps["step_s"].sum()),
-        training=span,
+        training=training,
+        covered="training" if training is not None else "the whole run",
         steps=steps.height,
         epochs=epochs.height,
         warmup=warmup,
@@ -125,6 +127,11 @@ def pauses_of(manifest: Manifest) -> tuple[Span, ...]:
             if isinstance(start_s, int | float) and isinstance(end_s, int | float):
                 found.append(Span(start_s=float(start_s), end_s=float(end_s)))
     return tuple(found)
+
+
+def _whole_span(manifest: Manifest, samples: pl.DataFrame) -> Span | None:
+    end_s = _duration_s(manifest, samples.clear(), samples)
+    return None if end_s is None else Span(start_s=0.0, end_s=end_s)
 
 
 def _within(samples: pl.DataFrame, span: Span | None) -> pl.DataFrame:

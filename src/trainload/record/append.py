@@ -9,6 +9,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+# Made once: json.dumps with these options would build an encoder at every sample.
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
 
 class LineAppender:
     """An append-only file of JSON lines."""
@@ -21,7 +24,7 @@ class LineAppender:
 
     def append(self, value: Any) -> bool:
         """Write one value as one line; False, counted, where the disk would not take it."""
-        line = json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        line = _encode(value).encode() + b"\n"
         if self._torn:
             line = b"\n" + line
         try:

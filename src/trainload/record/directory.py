@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import secrets
+import shutil
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,13 +77,16 @@ def create_run_directory(parent: Path, model: str, manifest: Manifest) -> RunDir
     lock = DirectoryLock(path)
     lock.try_take()
     run = RunDirectory(path, replace(manifest, run_id=path.name), lock)
-    save_manifest(path, run.manifest)
     try:
-        with (path / RESERVE).open("wb") as file:
-            file.write(b"\0" * RESERVE_BYTES)
-    except OSError as error:
-        (path / RESERVE).unlink(missing_ok=True)
-        raise RecordError(f"cannot write to {path}: {error.strerror}; free some space") from error
+        save_manifest(path, run.manifest)
+        (path / RESERVE).write_bytes(b"\0" * RESERVE_BYTES)
+    except (OSError, RecordError) as error:
+        lock.free()
+        shutil.rmtree(path, ignore_errors=True)
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise RecordError(
+            f"cannot begin a run in {parent}: {reason}; free some space or choose another --out"
+        ) from error
     return run
 
 

@@ -21,7 +21,7 @@ from trainload.record import Run
 from trainload.report.wording import clean_text
 from trainload.units import unit_of
 
-MOST_CORES = 16
+MOST_CORES = 8
 """With more cores than this, a plot by core shows nothing; the table still does."""
 _CORE = re.compile(r"host_cpu\d+_")
 _LOAD_LABEL = "share of capacity"

@@ -259,29 +259,35 @@ def layer_rows(manifest: Manifest) -> list[tuple[str, str, str, str]]:
 MeterRow = tuple[str, str, str, str, str, str]
 
 
-def meter_rows(meters: Any) -> list[MeterRow]:
+def meter_rows(meters: Any, summary: RunSummary | None = None) -> list[MeterRow]:
     """Meter, column, provenance, source, refresh and reason of each quantity.
 
-    A meter whose source is not there has one row that says why.
+    A meter whose source is not there has one row that says why. Where a source does not state
+    its refresh, a run's summary tells what was observed.
     """
+    observed = summary.columns if summary is not None else {}
     rows: list[MeterRow] = []
     for meter in meters:
         name = clean_text(mapping(meter).get("name"))
         quantities = metered_quantities([meter]).values()
-        rows += [(name, *_quantity_cells(quantity)) for quantity in quantities]
+        rows += [(name, *_quantity_cells(quantity, observed)) for quantity in quantities]
         if not quantities:
             reason = clean_text(mapping(meter).get("reason") or "it offers nothing here")
             rows.append((name, MISSING, "unavailable", MISSING, MISSING, reason))
     return rows
 
 
-def _quantity_cells(quantity: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+def _quantity_cells(
+    quantity: Mapping[str, Any], observed: Mapping[str, ColumnSummary]
+) -> tuple[str, str, str, str, str]:
     absent = quantity.get("provenance") == "unavailable"
+    column = observed.get(str(quantity.get("column")))
+    seen_s = column.observed_refresh_s if column is not None else None
     return (
         clean_text(quantity.get("column")),
         clean_text(quantity.get("provenance")),
         clean_text(quantity.get("source") or MISSING),
-        MISSING if absent else render_refresh(quantity.get("refresh_s")),
+        MISSING if absent else render_refresh(quantity.get("refresh_s"), seen_s),
         clean_text(quantity.get("reason") or ""),
     )
 

@@ -85,13 +85,17 @@ def cards_of(summary: RunSummary) -> list[tuple[str, str, str]]:
     ):
         if column in summary.columns:
             cards.append(
-                (label, render_percent(summary.columns[column].mean), "mean while training")
+                (
+                    label,
+                    render_percent(summary.columns[column].mean),
+                    f"mean over {summary.covered}",
+                )
             )
     cards += [
         (
             f"Energy, {s.source}",
             render_energy(s.energy_j, watt_hours=False),
-            f"{s.provenance} while training",
+            f"{s.provenance}, over {summary.covered}",
         )
         for s in summary.energy[:2]
     ]
@@ -191,7 +195,7 @@ def _render_figure(
         titles = ("quantity", "min", "mean", "max", "readings", "provenance")
         label = f"Figures of {figure.title}"
         table = render_details(
-            "Figures while training",
+            f"Figures over {summary.covered}",
             render_table(titles, rows, label=label, numbers=(1, 2, 3, 4)),
         )
     return f"<figure><h4>{escape(figure.title)}</h4>{canvas}{table}</figure>"
@@ -211,12 +215,12 @@ def _render_energy(summary: RunSummary, manifest: Manifest) -> str:
         content = '<p class="quiet">No meter of energy or power was available; see the meters.</p>'
     if counters:
         content += render_details(
-            "Other amounts while training",
+            f"Other amounts over {summary.covered}",
             render_table(
                 ("counter", "amount", "provenance"), counters, label="Counters", numbers=(1,)
             ),
         )
-    return f"<section><h3>Energy while training</h3>{content}</section>"
+    return f"<section><h3>Energy over {summary.covered}</h3>{content}</section>"
 
 
 def _render_environment(manifest: Manifest, summary: RunSummary) -> str:
@@ -225,7 +229,7 @@ def _render_environment(manifest: Manifest, summary: RunSummary) -> str:
     )
     meters = render_table(
         ("meter", "column", "provenance", "source", "refresh", "reason"),
-        meter_rows(manifest.meters),
+        meter_rows(manifest.meters, summary),
         label="Meters",
     )
     parts = (

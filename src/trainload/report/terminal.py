@@ -5,6 +5,7 @@ Text of others enters as plain `Text`, so that no markup in it is obeyed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _OUTCOME_STYLES: Mapping[str | None, str] = {"completed": "bold green", None: "bold cyan"}
+MOST_CORE_COLUMNS = 16
+_CORE = re.compile(r"(host|tegra)_cpu\d+_")
 _PROVENANCE_STYLES = {"measured": "green", "derived": "yellow", "unavailable": "red"}
 
 
@@ -45,23 +48,38 @@ def render_summary(summary: RunSummary, manifest: Manifest) -> RenderableType:
     parts: list[RenderableType] = [head]
     parts += [Text(f"warning: {clean_text(warning)}", "yellow") for warning in summary.warnings]
     parts += [Text(), _pairs([*time_rows(summary), *quality_rows(summary)])]
+    cores = _crowded_cores(summary)
     loads = load_rows(summary, manifest)
     if loads:
-        rows = [(r.column, r.mean, r.max, r.provenance) for r in loads]
-        parts += [Text(), _table(("load while training", "mean", "max", "provenance"), rows)]
+        rows = [(r.column, r.mean, r.max, r.provenance) for r in loads if r.column not in cores]
+        parts += [
+            Text(),
+            _table((f"load over {summary.covered}", "mean", "max", "provenance"), rows),
+        ]
+    if cores:
+        parts.append(Text(f"{len(cores)} columns by core are in the report and in --json", "dim"))
     energy = energy_rows(summary)
     if energy:
-        titles = ("energy while training", "energy", "mean power", "provenance")
+        titles = (f"energy over {summary.covered}", "energy", "mean power", "provenance")
         parts += [Text(), _table(titles, energy)]
     amounts = counter_rows(summary, manifest)
     if amounts:
-        parts += [Text(), _table(("counter while training", "amount", "provenance"), amounts)]
+        parts += [
+            Text(),
+            _table((f"counter over {summary.covered}", "amount", "provenance"), amounts),
+        ]
     parts += [
         Text(),
         Text(render_overhead(manifest.overhead)),
         Text(render_sampler(manifest.sampler)),
     ]
     return Group(*parts)
+
+
+def _crowded_cores(summary: RunSummary) -> frozenset[str]:
+    """Columns by core where there are too many to read; none on a small machine."""
+    by_core = [name for name in summary.columns if _CORE.match(name)]
+    return frozenset(by_core if len(by_core) > MOST_CORE_COLUMNS else ())
 
 
 def render_detect(machine: Mapping[str, Any], meters: Iterable[Any]) -> RenderableType:

@@ -124,10 +124,12 @@ def render_list(value: Any) -> str:
     return MISSING if value is None else clean_text(value)
 
 
-def render_refresh(refresh_s: Any) -> str:
-    """How often a source really changes; unknown where it does not say."""
+def render_refresh(refresh_s: Any, observed_s: float | None = None) -> str:
+    """How often a source really changes: as stated, else as observed, else unknown."""
     number = number_of(refresh_s)
-    return "unknown" if number is None else render_seconds(number)
+    if number is not None:
+        return render_seconds(number)
+    return "unknown" if observed_s is None else f"{render_seconds(observed_s)} observed"
 
 
 def _change(ratio: Any) -> str:

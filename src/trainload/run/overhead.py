@@ -72,10 +72,14 @@ def measure_overhead(
         )
     interval = ratio_interval(log_ratios)
     assert interval is not None, "MIN_COMPARISONS leaves enough after trimming"
-    unresolved = interval.contains(1.0)
+    reason = None
+    if interval.contains(1.0):
+        reason = "the interval contains no overhead at all"
+    elif interval.high < 1.0:
+        reason = "steps were faster with the sampler than without: the machine itself varied"
     return OverheadMeasurement(
-        verdict="not_resolvable" if unresolved else "resolved",
-        reason="the interval contains no overhead at all" if unresolved else None,
+        verdict="resolved" if reason is None else "not_resolvable",
+        reason=reason,
         ratio=round(interval.value, 6),
         low=round(interval.low, 6),
         high=round(interval.high, 6),
