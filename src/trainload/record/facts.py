@@ -25,8 +25,6 @@ class WorkerFacts:
     steps: int = 0
     epoch: int | None = None
     last_loss: float | None = None
-    non_finite_step: int | None = None
-    """The first step whose loss was not a finite number."""
     last_s: float | None = None
 
     def add(self, event: Any, start_s: float) -> None:
@@ -78,8 +76,6 @@ class WorkerFacts:
             self._note_time(ends[-1])
         if losses:
             self.last_loss = losses[-1] if is_number(losses[-1]) else None
-        if self.non_finite_step is None and None in losses:
-            self.non_finite_step = first + losses.index(None)
 
     def _note_time(self, value: Any) -> None:
         if is_number(value) and (self.last_s is None or value > self.last_s):

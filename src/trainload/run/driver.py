@@ -40,7 +40,6 @@ INTERRUPT_GRACE_S = 10.0
 TIMEOUT_GRACE_S = 5.0
 WARM_UP_S = 1.0
 """Training time before the first pause of the overhead measurement."""
-CLOCK_TOLERANCE_S = 1.0
 
 ShowProgress = Callable[[RunProgress], None]
 
@@ -229,7 +228,7 @@ class _Driver:
             outcome,
             reason,
             clock=clock,
-            warnings=(*self.warnings, *self._late_warnings(clock)),
+            warnings=tuple(self.warnings),
             damaged_lines=self.events.damaged_lines,
             **changes,
         )
@@ -248,6 +247,7 @@ class _Driver:
             oom_kills=(oom_after or 0) - (self.oom_before or 0) if counted else 0,
             sampler_deaths=tuple(self.sampling.deaths) if self.sampling else (),
             lost_samples=self.sampling.lost_lines if self.sampling else 0,
+            write_error=self.sampling.write_error if self.sampling else None,
             last_log_line=_last_line(self.run.path / layout.WORKER_LOG),
         )
 
@@ -258,21 +258,6 @@ class _Driver:
         if not self.request.check_overhead:
             measured = replace(measured, reason="switched off with --no-check-overhead")
         return measured.to_json()
-
-    def _late_warnings(self, clock: Clock) -> list[str]:
-        found = []
-        assert clock.end_s is not None and clock.end_wall_s is not None
-        drift_s = (clock.end_wall_s - clock.start_wall_s) - (clock.end_s - clock.start_s)
-        if abs(drift_s) > CLOCK_TOLERANCE_S:
-            found.append(
-                f"the wall clock was set by {drift_s:+.1f} s during the run; "
-                "durations use the monotonic clock and stay right"
-            )
-        if self.facts.non_finite_step is not None:
-            found.append(f"the loss was no finite number at step {self.facts.non_finite_step}")
-        if self.sampling is not None and self.sampling.last_error is not None:
-            found.append(f"samples could not be written: {self.sampling.last_error}")
-        return found
 
 
 def _first_manifest(request: RunRequest, wall_clock: Callable[[], float]) -> Manifest:

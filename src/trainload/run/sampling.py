@@ -106,7 +106,7 @@ class Sampling:
         return sum(one.get("lost_lines", 0) for one in self.stats)
 
     @property
-    def last_error(self) -> str | None:
+    def write_error(self) -> str | None:
         """Why samples could not be written; None where all were."""
         return next((one["last_error"] for one in self.stats if one.get("last_error")), None)
 

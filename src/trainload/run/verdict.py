@@ -27,6 +27,8 @@ class Ending:
     oom_kills: int = 0
     sampler_deaths: tuple[str, ...] = ()
     lost_samples: int = 0
+    write_error: str | None = None
+    """Why samples could not be written."""
     last_log_line: str | None = None
 
 
@@ -57,7 +59,7 @@ def _judge_record(ending: Ending, events_lost: int) -> tuple[Outcome, str | None
     if events_lost or ending.lost_samples:
         return "failed", (
             f"the training finished, but {events_lost} events and {ending.lost_samples} samples "
-            "could not be written (disk full?)"
+            f"could not be written: {ending.write_error or 'disk full?'}"
         )
     return "completed", None
 
