@@ -72,8 +72,9 @@ def trial(out: Path, target: str, delay_s: float) -> dict[str, object]:
     driver.wait(timeout=60)
     complaints = []
     lost_s = None
-    run = open_run(run_dir)
-    if run.manifest.outcome in (None, "completed"):
+    # A child forked just before the kill holds the directory until it has become another program.
+    run = wait_for(lambda: closed_run(run_dir))
+    if run.manifest.outcome == "completed":
         complaints.append(f"outcome {run.manifest.outcome}")
     if run.steps.height < 0 or run.epochs.height < 0:
         complaints.append("tables unreadable")
@@ -89,6 +90,11 @@ def trial(out: Path, target: str, delay_s: float) -> dict[str, object]:
         "lost_s": lost_s,
         "complaints": complaints,
     }
+
+
+def closed_run(run_dir: Path) -> Run | None:
+    run = open_run(run_dir)
+    return None if run.running else run
 
 
 def missing_before(run: Run, kill_s: float, target: str) -> float:

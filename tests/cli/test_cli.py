@@ -37,7 +37,7 @@ VERBS = {
     "run": {
         "--set", "--epochs", "--batch-size", "--optimizer", "--learning-rate", "--precision",
         "--data", "--label-column", "--group-column", "--seed", "--setting", "--threads", "--out",
-        "--rate", "--timeout", "--framework", "--python", "--check-overhead",
+        "--rate", "--timeout", "--tegrastats", "--framework", "--python", "--check-overhead",
         "--no-check-overhead", "--quiet", "--json", "--help",
     },
     "show": {"--json", "--help"},
@@ -114,6 +114,7 @@ def test_detect_names_the_machine_and_every_meter():
         (["run", "mlp", "--data", "/nowhere.csv"], "no such table"),
         (["run", "mlp", "--framework", "caffe"], "unknown; this version runs torch"),
         (["run", "mlp", "--python", "/nowhere/python"], "no such interpreter"),
+        (["run", "mlp", "--tegrastats", "/nowhere"], "no such program or file"),
         (["run", "mlp", "--fake", "{"], "no JSON"),
         (["run"], "Missing argument"),
         (["run", "mlp", "--nope"], "No such option"),

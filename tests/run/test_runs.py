@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from kill_chaos import find_child
 from trainload.analyse import summarise_run
 from trainload.errors import RecordError, UsageError
 from trainload.record import layout, load_manifest, open_run
@@ -269,3 +270,24 @@ def test_a_killed_driver_takes_its_children_along(tmp_path):
             break
         time.sleep(0.05)
     assert not os.path.exists(f"/proc/{driver['worker_pid']}")
+
+
+def test_a_sampler_that_cannot_start_fails_the_run_in_good_order(tmp_path, monkeypatch):
+    monkeypatch.setattr("trainload.run.processes._SAMPLER_BOOTSTRAP", "raise SystemExit(3)")
+    result = execute_run(request(tmp_path, "epochs=1"))
+    assert result.outcome == "failed" and "the sampler did not start" in result.reason
+    assert load_manifest(result.path).outcome == "failed"
+
+
+def test_a_sampler_that_cannot_be_replaced_does_not_stop_the_training(tmp_path, monkeypatch):
+    def kill_and_break(progress):
+        if progress.step and not seen:
+            seen.append(progress)
+            monkeypatch.setattr("trainload.run.processes._SAMPLER_BOOTSTRAP", "raise SystemExit(3)")
+            os.kill(find_child(os.getpid(), "sampler"), signal.SIGKILL)
+
+    seen = []
+    result = execute_run(request(tmp_path, "epochs=12"), kill_and_break)
+    assert seen and result.outcome == "killed" and result.manifest.training_completed
+    assert any("goes on unmeasured" in w for w in result.manifest.warnings)
+    assert open_run(result.path).samples.height > 0

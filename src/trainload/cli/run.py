@@ -38,6 +38,9 @@ def run_verb(
     timeout: float | None = typer.Option(None, help="Seconds after which the run is ended."),
     framework: str = typer.Option("torch", help="torch."),
     python: str | None = typer.Option(None, help="Interpreter that has the framework."),
+    tegrastats: Path | None = typer.Option(
+        None, help="The tegrastats program, or a file of its lines; default the one on PATH."
+    ),
     check_overhead: bool = typer.Option(
         True, help="Measure the sampler's own cost by short pauses in sampling."
     ),
@@ -74,6 +77,7 @@ def run_verb(
         timeout_s=timeout,
         framework=framework,
         python=python or sys.executable,
+        tegrastats_path=_check_tegrastats(tegrastats),
         check_overhead=check_overhead,
         fake=_parse_fake(fake),
     )
@@ -99,6 +103,14 @@ def _check_framework(framework: str, python: str | None) -> None:
             "torch is not installed here; pip install 'trainload[torch]', "
             "or give an interpreter that has it with --python"
         )
+
+
+def _check_tegrastats(path: Path | None) -> str | None:
+    from trainload.errors import UsageError
+
+    if path is not None and not path.exists():
+        raise UsageError(f"--tegrastats {path}: no such program or file")
+    return None if path is None else str(path.resolve())
 
 
 def _parse_fake(text: str | None) -> dict[str, Any]:

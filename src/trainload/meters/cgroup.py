@@ -9,7 +9,7 @@ from pathlib import Path
 from trainload.errors import MeterError
 from trainload.hardware.cgroup import CgroupLimits, read_cgroup_limits
 from trainload.meters._kept_file import KeptFile
-from trainload.meters.meter import AbsentMeter, Meter, MeterContext, Quantity, Value
+from trainload.meters.meter import AT_EACH_READ, AbsentMeter, Meter, MeterContext, Quantity, Value
 
 _NAME = "cgroup"
 _MEMORY_REASON = "as the kernel charges the group: page cache included"
@@ -105,6 +105,7 @@ class CgroupMeter:
             provenance="measured",
             source=self._memory.path,
             reason=_MEMORY_REASON,
+            refresh_s=AT_EACH_READ,
             capacity=self._limit_bytes,
         )
         self._reads.append(self._read_memory)
@@ -118,7 +119,11 @@ class CgroupMeter:
             reason = "processor time is not accounted"
             return [_unavailable(c, limits.cpuacct_path, reason) for c in columns]
         used = Quantity(
-            column=columns[0], provenance="measured", source=self._cpu.path, cumulative=True
+            column=columns[0],
+            provenance="measured",
+            source=self._cpu.path,
+            refresh_s=AT_EACH_READ,
+            cumulative=True,
         )
         self._reads.append(self._read_cpu)
         if self._quota_cores is None:
@@ -131,7 +136,11 @@ class CgroupMeter:
             return _unavailable(column, limits.cpu_path, "the group counts no throttling")
         self._reads.append(self._read_throttled)
         return Quantity(
-            column=column, provenance="measured", source=self._throttled.path, cumulative=True
+            column=column,
+            provenance="measured",
+            source=self._throttled.path,
+            refresh_s=AT_EACH_READ,
+            cumulative=True,
         )
 
     def _read_memory(self, t_s: float) -> list[Value]:  # noqa: ARG002 - an instantaneous value
@@ -174,7 +183,14 @@ def _unavailable(column: str, source: Path | None, reason: str) -> Quantity:
 
 
 def _fraction(column: str, source: str, reason: str) -> Quantity:
-    return Quantity(column=column, provenance="derived", source=source, reason=reason, capacity=1.0)
+    return Quantity(
+        column=column,
+        provenance="derived",
+        source=source,
+        refresh_s=AT_EACH_READ,
+        reason=reason,
+        capacity=1.0,
+    )
 
 
 def open_cgroup_meter(context: MeterContext) -> Meter:

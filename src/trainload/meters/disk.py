@@ -4,7 +4,7 @@ from pathlib import Path
 
 from trainload.errors import MeterError
 from trainload.meters._kept_file import KeptFile
-from trainload.meters.meter import AbsentMeter, Meter, MeterContext, Quantity, Value
+from trainload.meters.meter import AT_EACH_READ, AbsentMeter, Meter, MeterContext, Quantity, Value
 
 _NAME = "disk"
 _COLUMNS = ("disk_read_bytes", "disk_written_bytes")
@@ -45,6 +45,7 @@ class DiskMeter:
                 provenance="measured",
                 source=source,
                 reason=f"summed over {', '.join(disks)}",
+                refresh_s=AT_EACH_READ,
                 cumulative=True,
             )
             for column in _COLUMNS

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from trainload.errors import MeterError
 from trainload.meters._kept_file import KeptFile, render_os_error
-from trainload.meters.meter import AbsentMeter, Meter, MeterContext, Quantity, Value
+from trainload.meters.meter import AT_EACH_READ, AbsentMeter, Meter, MeterContext, Quantity, Value
 
 _NAME = "host_memory"
 _COLUMNS = (
@@ -39,6 +39,7 @@ def _quantities(total: int, swap_total: int, source: str) -> tuple[Quantity, ...
             column=column,
             provenance="unavailable" if "swap" in column and not swap_total else "derived",
             source=source,
+            refresh_s=AT_EACH_READ,
             reason=reason,
             capacity=capacity,
         )

@@ -10,6 +10,8 @@ from typing import Literal, Protocol
 
 Provenance = Literal["measured", "derived", "unavailable"]
 Value = float | int | None
+AT_EACH_READ = 0.0
+"""The refresh period of a source that the kernel works out when it is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +24,8 @@ class Quantity:
     source: str
     """The file or call read: `/proc/stat`, `nvmlDeviceGetPowerUsage`."""
     refresh_s: float | None = None
-    """How often the source really changes, in seconds; None where unknown."""
+    """How often the source really changes, in seconds: 0 where it is worked out anew at each
+    read, None where unknown."""
     reason: str | None = None
     """Why unavailable, or how derived; None for a plainly measured value."""
     capacity: float | None = None

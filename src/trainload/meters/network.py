@@ -4,7 +4,7 @@ from pathlib import Path
 
 from trainload.errors import MeterError
 from trainload.meters._kept_file import KeptFile, render_os_error
-from trainload.meters.meter import AbsentMeter, Meter, MeterContext, Quantity, Value
+from trainload.meters.meter import AT_EACH_READ, AbsentMeter, Meter, MeterContext, Quantity, Value
 
 _NAME = "network"
 _COLUMNS = ("net_received_bytes", "net_sent_bytes")
@@ -49,6 +49,7 @@ class NetworkMeter:
                 provenance="measured" if chosen else "unavailable",
                 source=str(path),
                 reason=reason,
+                refresh_s=AT_EACH_READ,
                 cumulative=True,
             )
             for column in _COLUMNS

@@ -8,7 +8,7 @@ from trainload.errors import MeterError
 from trainload.meters._kept_file import KeptFile
 from trainload.meters._process_stat import ProcessStat, parse_process_stat
 from trainload.meters._tree_scan import TreeScan
-from trainload.meters.meter import AbsentMeter, Meter, MeterContext, Quantity, Value
+from trainload.meters.meter import AT_EACH_READ, AbsentMeter, Meter, MeterContext, Quantity, Value
 
 _NAME = "process_tree"
 _COLUMNS = (
@@ -197,9 +197,13 @@ class ProcessTreeMeter:
         stat: list[Quantity] = [
             state(_COLUMNS[0], load, provenance="derived", refresh_s=self._tick_s, capacity=1.0),
             state(_COLUMNS[1], cpu, cumulative=True, refresh_s=self._tick_s),
-            state(_COLUMNS[2], rss),
-            state(_COLUMNS[3]),
-            state(_COLUMNS[4], "members that run or sleep; ended ones are not counted"),
+            state(_COLUMNS[2], rss, refresh_s=AT_EACH_READ),
+            state(_COLUMNS[3], refresh_s=AT_EACH_READ),
+            state(
+                _COLUMNS[4],
+                "members that run or sleep; ended ones are not counted",
+                refresh_s=AT_EACH_READ,
+            ),
         ]
         io_state = "measured" if self._io_reason is None else "unavailable"
         io_reason = self._io_reason or "storage only: what the page cache answered is not in it"

@@ -41,6 +41,11 @@ class DirectoryLock:
     def free(self) -> None:
         """Let go; harmless when called twice."""
         if self._fd >= 0:
+            # Closing alone would leave the hold to a child that another thread is just starting.
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+            except OSError:
+                pass  # a file system without locks
             os.close(self._fd)
             self._fd = -1
 

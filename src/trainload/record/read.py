@@ -22,7 +22,7 @@ from trainload.record.layout import (
     WORKER_LOG,
 )
 from trainload.record.manifest import Manifest, load_manifest
-from trainload.record.seal import seal_run
+from trainload.record.seal import seal_if_free
 from trainload.record.tables import require_polars, sample_table, step_tables
 
 if TYPE_CHECKING:
@@ -95,10 +95,8 @@ def open_run(path: Path, *, seal: bool = True) -> Run:
         return Run(path, manifest)
     if not seal:
         return Run(path, _close_if_free(path, manifest))
-    lock = DirectoryLock(path)
-    held = lock.try_take()
-    lock.free()
-    return Run(path, seal_run(path) if held else manifest)
+    # Held by its driver, it runs; held by another reader, it will have been sealed when next read.
+    return Run(path, seal_if_free(path) or load_manifest(path))
 
 
 def _close_if_free(path: Path, manifest: Manifest) -> Manifest:

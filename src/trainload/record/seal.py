@@ -20,7 +20,7 @@ from trainload.record.layout import (
     SAMPLES_TABLE,
     STEPS_TABLE,
 )
-from trainload.record.manifest import Manifest, load_manifest, save_manifest
+from trainload.record.manifest import Manifest, save_manifest
 from trainload.record.tables import sample_table, step_tables
 
 if TYPE_CHECKING:
@@ -32,13 +32,18 @@ def seal_run(run_dir: Path) -> Manifest:
 
     RecordError where the run still goes on. Sealing a sealed run only clears leftovers.
     """
+    manifest = seal_if_free(run_dir)
+    if manifest is None:
+        raise RecordError(f"{run_dir} is still running (or being sealed); wait for its end")
+    return manifest
+
+
+def seal_if_free(run_dir: Path) -> Manifest | None:
+    """As `seal_run`; None where another process holds the directory."""
     lock = DirectoryLock(run_dir)
     try:
         if not lock.try_take():
-            manifest = load_manifest(run_dir)
-            if manifest.sealed:
-                return manifest
-            raise RecordError(f"{run_dir} is still running (or being sealed); wait for its end")
+            return None
         manifest = close_if_abandoned(run_dir, lock)
         if not manifest.sealed:
             manifest = _write_tables(run_dir, manifest)

@@ -90,11 +90,20 @@ def render_sampler(sampler: Mapping[str, Any]) -> str:
         f"{render_seconds(cpu_s)} of CPU time ({render_percent(share)} of one core)",
         f"peak memory {render_bytes(number_of(sampler.get('peak_rss_bytes')))}",
     ]
+    if dearest := _dearest_meters(sampler.get("meter_cpu_s")):
+        parts.append(f"most of it reading {dearest}")
     if cores := sampler.get("cores"):
-        parts.append(f"on core {render_list(cores)}")
+        parts.append(f"on {len(cores)} cores outside the setting")
     if paused_s := number_of(sampler.get("paused_s")):
         parts.append(f"paused for {render_seconds(paused_s)} to measure its own overhead")
     return "sampler: " + ", ".join(parts)
+
+
+def _dearest_meters(cpu_s: Any, most: int = 3) -> str:
+    """The meters whose reading cost most CPU time, with that time."""
+    spent = cpu_s.items() if isinstance(cpu_s, Mapping) else ()
+    known = sorted(((number_of(s) or 0.0, name) for name, s in spent), reverse=True)[:most]
+    return ", ".join(f"{clean_text(name)} {render_seconds(s)}" for s, name in known if s > 0)
 
 
 def render_energy(energy_j: float | None, *, watt_hours: bool = True) -> str:
@@ -128,7 +137,7 @@ def render_refresh(refresh_s: Any, observed_s: float | None = None) -> str:
     """How often a source really changes: as stated, else as observed, else unknown."""
     number = number_of(refresh_s)
     if number is not None:
-        return render_seconds(number)
+        return render_seconds(number) if number > 0 else "at each read"
     return "unknown" if observed_s is None else f"{render_seconds(observed_s)} observed"
 
 

@@ -185,6 +185,9 @@ class SamplerProcess:
 
     def stop(self, timeout_s: float = 5.0) -> dict[str, Any] | None:
         """End it and return its statistics; None where it could not tell them any more."""
+        assert self._process.stdin is not None
+        if self._process.stdin.closed:
+            return None  # given up already
         self._say("stop")
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s:

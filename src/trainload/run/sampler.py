@@ -95,6 +95,7 @@ class Sampler:
         self._due: list[float] = [0.0] * len(meters)
         self._empty: list[list[None]] = [[None] * len(available_columns(m)) for m in meters]
         self._failures = [0] * len(meters)
+        self._read_cpu_s = [0.0] * len(meters)
         self._held = False
         self._paused_since: float | None = None
         self._plan: PausePlan | None = None
@@ -176,8 +177,10 @@ class Sampler:
             return self._empty[position]
         # Half a period of grace, so that a 1 s meter is read on each tenth tick at 10 Hz.
         self._due[position] = now_s + meter.period_s - self._period_s / 2
+        begun_s = time.thread_time()
         try:
             values = meter.read(now_s)
+            self._read_cpu_s[position] += time.thread_time() - begun_s
         except MeterError:
             errors = self.stats.meter_errors
             errors[meter.name] = errors.get(meter.name, 0) + 1
@@ -204,6 +207,11 @@ class Sampler:
             "paused_s": round(stats.paused_s, 6),
             "lost_lines": stats.lost_lines,
             "meter_errors": stats.meter_errors,
+            "meter_cpu_s": {
+                meter.name: round(spent_s, 6)
+                for meter, spent_s in zip(self._meters, self._read_cpu_s, strict=True)
+                if spent_s
+            },
             "cpu_s": round(usage.ru_utime + usage.ru_stime, 6),
             "peak_rss_bytes": _read_peak_rss_bytes(),
             "pauses": stats.pauses,

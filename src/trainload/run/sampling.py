@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trainload.errors import WorkerError
 from trainload.record import LineReader, layout, read_tail
 from trainload.run.processes import ExitWatch, SamplerProcess
 from trainload.run.request import RunRequest
 from trainload.run.sampler_config import SamplerConfig
 
 MAX_RESTARTS = 20
+START_TRIES = 3
 BLOCK_STEPS = 20
 BLOCK_LOW_S, BLOCK_HIGH_S = 0.3, 10.0
 CYCLE_BLOCKS = 4
@@ -43,7 +45,21 @@ class Sampling:
         return tuple(c for c in self.request.machine.allowed_cores if c not in setting) or None
 
     def start(self) -> None:
-        """Start a sampler and wait until it has opened its meters."""
+        """Start a sampler and wait until it has opened its meters.
+
+        One that dies before that is replaced; WorkerError when START_TRIES have failed.
+        """
+        for left in reversed(range(START_TRIES)):
+            try:
+                self._start_once()
+                break
+            except WorkerError:
+                self._note_death(None if self._process is None else self._process.ended)
+                self._process = None
+                if not left:
+                    raise
+
+    def _start_once(self) -> None:
         config = SamplerConfig(
             samples_path=str(self.run_dir / layout.SAMPLES),
             rate_hz=self.request.rate_hz,
@@ -65,7 +81,10 @@ class Sampling:
             return None
         self._note_death(self._process.ended)
         self._process.kill()
-        self.start()
+        try:
+            self.start()
+        except WorkerError:
+            return f"{self.deaths[-1]}; none could be started anew: training goes on unmeasured"
         return f"{self.deaths[-1]}; a new one takes over"
 
     @property
@@ -77,7 +96,8 @@ class Sampling:
 
     def start_blocks(self, step_s: float) -> None:
         """Begin the pauses that measure the sampler's own cost, long enough for many steps."""
-        assert self._process is not None
+        if self._process is None:
+            return  # sampling was given up
         block_s = min(max(BLOCK_LOW_S, BLOCK_STEPS * step_s), BLOCK_HIGH_S)
         self._process.start_blocks(block_s, CYCLE_BLOCKS * block_s, BLOCK_COUNT)
         self.blocks_started = True
@@ -123,19 +143,24 @@ class Sampling:
 
     def summary(self) -> dict[str, Any]:
         """The form kept in run.json."""
-        errors: dict[str, int] = {}
-        for one in self.stats:
-            for name, count in one.get("meter_errors", {}).items():
-                errors[name] = errors.get(name, 0) + count
         peaks = [one.get("peak_rss_bytes") for one in self.stats]
         return {
             "rate_hz": self.request.rate_hz,
             **{name: round(sum(one.get(name, 0) for one in self.stats), 6) for name in _SUMMED},
             "peak_rss_bytes": max(filter(None, peaks), default=None),
-            "meter_errors": errors,
+            "meter_errors": self._sum_by_meter("meter_errors"),
+            "meter_cpu_s": self._sum_by_meter("meter_cpu_s"),
             "restarts": len(self.deaths),
             "cores": self.own_cores,
         }
+
+    def _sum_by_meter(self, key: str) -> dict[str, float]:
+        """A statistic kept by meter, summed over all samplers of the run."""
+        total: dict[str, float] = {}
+        for one in self.stats:
+            for name, amount in one.get(key, {}).items():
+                total[name] = round(total.get(name, 0) + amount, 6)
+        return total
 
     def _note_death(self, status: int | None) -> None:
         at_s = time.monotonic() - self.start_s
