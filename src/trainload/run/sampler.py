@@ -242,7 +242,8 @@ def main() -> int:
     )
     opened_s = time.process_time()
     meters = open_meters(context, config.meter_names)
-    sampler = Sampler(meters, LineAppender(Path(config.samples_path)), config.rate_hz, control)
+    live = [meter for meter in meters if available_columns(meter)]
+    sampler = Sampler(live, LineAppender(Path(config.samples_path)), config.rate_hz, control)
     signal.signal(signal.SIGTERM, _raise_stop)
     _tell({"ready": True, "meters": describe_meters(meters), "columns": sampler.columns})
     gc.collect()
