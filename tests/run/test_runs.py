@@ -186,7 +186,7 @@ def test_a_disk_that_fills_up_does_not_stop_the_training(small_disk):
     filler.start()
     result = execute_run(wanted)
     filler.join()
-    assert result.outcome == "failed" and "No space left" in result.reason
+    assert result.outcome == "failed" and "could not be written" in result.reason
     back = load_manifest(result.path)
     assert back.outcome == "failed"
     run = open_run(result.path, seal=False)
