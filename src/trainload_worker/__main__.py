@@ -13,7 +13,7 @@ import time
 import traceback
 from typing import NoReturn
 
-from trainload_worker.backends import Opened, create_backend
+from trainload_worker.backends import Opened, create_backend, create_probe
 from trainload_worker.errors import SpecError, WorkerProblem
 from trainload_worker.events import EventWriter
 from trainload_worker.outcomes import (
@@ -24,8 +24,9 @@ from trainload_worker.outcomes import (
     classify,
 )
 from trainload_worker.prepare import prepare
+from trainload_worker.script import run_script
 from trainload_worker.signals import Interrupted, StopRequest
-from trainload_worker.spec import SettingSpec, Spec, parse_spec
+from trainload_worker.spec import AnySpec, ScriptSpec, SettingSpec, Spec, parse_spec
 from trainload_worker.train import train
 
 
@@ -51,7 +52,7 @@ def main() -> NoReturn:
         stop.ignore()
         # The frames hold what filled the memory; the last words need some of it.
         traceback.clear_frames(error.__traceback__)
-        ending = classify(error, run.phase)
+        ending = classify(error, run.phase, program_folder(spec))
         _report(error, ending)
     recorded = events.write(
         "end",
@@ -69,19 +70,26 @@ def main() -> NoReturn:
 class _Run:
     """One run from its specification to its last step; `phase` says how far it came."""
 
-    def __init__(self, spec: Spec, events: EventWriter, stop: StopRequest) -> None:
+    def __init__(self, spec: AnySpec, events: EventWriter, stop: StopRequest) -> None:
         self._spec = spec
         self._events = events
         self._stop = stop
         self.phase = "start"
 
     def execute(self) -> None:
+        """Whichever of the two kinds the specification asks for."""
         notes = self._take_setting()
-        backend = create_backend(self._spec)
+        if isinstance(self._spec, ScriptSpec):
+            self._execute_script(self._spec, notes)
+        else:
+            self._execute_graph(self._spec, notes)
+
+    def _execute_graph(self, spec: Spec, notes: list[str]) -> None:
+        backend = create_backend(spec)
         opened = backend.open()
         self._greet(opened, notes)
         self._begin("prepare")
-        prepared = prepare(self._spec)
+        prepared = prepare(spec)
         self._events.write("data", **prepared.describe())
         self._end()
         self._begin("build")
@@ -93,7 +101,18 @@ class _Run:
         )
         self._end()
         self._begin("train")
-        train(self._spec, backend, prepared, self._events, self._stop)
+        train(spec, backend, prepared, self._events, self._stop)
+        self._end()
+
+    def _execute_script(self, spec: ScriptSpec, notes: list[str]) -> None:
+        probe, opened = create_probe(spec.framework, self._events)
+        self._greet(opened, notes)
+        self._begin("script")
+        probe.attach()
+        try:
+            run_script(spec)
+        finally:
+            probe.finish()
         self._end()
 
     def _take_setting(self) -> list[str]:
@@ -117,7 +136,9 @@ class _Run:
             "cores": read_cores(),
             "threads": opened.threads,
             "device": opened.device,
-            "accelerators": [dict(accelerator) for accelerator in opened.accelerators],
+            "accelerators": (
+                None if opened.accelerators is None else [dict(a) for a in opened.accelerators]
+            ),
             "notes": [*notes, *opened.notes],
         }
         self._events.write("setting", obtained=obtained)
@@ -129,6 +150,11 @@ class _Run:
 
     def _end(self) -> None:
         self._events.write("phase", name=self.phase, edge="end", t_s=time.monotonic())
+
+
+def program_folder(spec: AnySpec) -> str | None:
+    """Where the lines stand that a reason should name: a script's own; None for ours."""
+    return os.path.dirname(spec.path) if isinstance(spec, ScriptSpec) else None
 
 
 def bind_cores(setting: SettingSpec) -> list[str]:

@@ -49,7 +49,7 @@ class FakeBackend:
         self._step_s = float(spec.fake.get("step_s", 0.002))
         self._step = 0
         self._end_s: list[float] = []
-        self._loss: list[float] = []
+        self._loss: list[float | None] = []
         self._truth: Sequence[int] = ()
         self._class_count = 0
 

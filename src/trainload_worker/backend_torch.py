@@ -78,7 +78,7 @@ class TorchBackend:
             notes.append("this accelerator has no bf16 arithmetic of its own")
         return Opened(
             version=str(torch.__version__),
-            software=_read_software(),
+            software=read_software(ask_device=True),
             device=str(self._device),
             threads=int(torch.get_num_threads()),
             accelerators=accelerators,
@@ -165,9 +165,9 @@ class HostStepClock:
         self._batch = StepBatch([], [])
 
     def mark(self, loss: Any) -> None:
-        """Reads the clock and the loss."""
+        """Reads the clock and the loss, None where it is not known."""
         self._batch.end_s.append(time.monotonic())
-        self._batch.loss.append(loss.item())
+        self._batch.loss.append(None if loss is None else loss.item())
 
     def collect(self, drain: bool) -> StepBatch:  # noqa: ARG002 - nothing is ever under way
         """All steps since the last call."""
@@ -214,8 +214,9 @@ def _describe_accelerator(device: Any) -> dict[str, str | None]:
     return {"name": str(properties.name), "uuid": None if uuid is None else f"GPU-{uuid}"}
 
 
-def _read_software() -> dict[str, str | None]:
-    cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None
+def read_software(ask_device: bool) -> dict[str, str | None]:
+    """Versions of torch and what it stands on; cuDNN's needs the device to be asked."""
+    cudnn = torch.backends.cudnn.version() if ask_device and torch.cuda.is_available() else None
     numpy = None
     with contextlib.suppress(metadata.PackageNotFoundError):
         numpy = metadata.version("numpy")

@@ -9,6 +9,7 @@ from typing import Mapping, Protocol, Sequence
 
 from trainload_worker.data import Dataset
 from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.events import EventWriter
 from trainload_worker.spec import Spec
 from trainload_worker.split import Split
 
@@ -27,7 +28,8 @@ class Opened:
     software: Mapping[str, str | None]
     device: str
     threads: int | None
-    accelerators: Sequence[Mapping[str, str | None]]
+    accelerators: Sequence[Mapping[str, str | None]] | None
+    """None where only the program will tell."""
     notes: Sequence[str]
 
 
@@ -41,10 +43,10 @@ class LayerSummary:
 
 @dataclass(frozen=True)
 class StepBatch:
-    """Steps in the order they were run: end on the monotonic clock, and loss."""
+    """Steps in the order they were run: end on the monotonic clock, and loss where known."""
 
     end_s: list[float]
-    loss: list[float]
+    loss: list[float | None]
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,13 @@ class Evaluation:
     confusion: list[list[int]]
     loss_sum: float
     top5_hits: int
+
+
+class StepSource(Protocol):
+    """Where finished steps come from."""
+
+    def collect(self, drain: bool) -> StepBatch:
+        """Steps finished since the last call; `drain` first waits for those still running."""
 
 
 class Backend(Protocol):
@@ -89,3 +98,24 @@ def create_backend(spec: Spec) -> Backend:
         raise FrameworkError(f"{spec.framework} cannot be imported: {error}") from error
     backend: Backend = module.create(spec)
     return backend
+
+
+class Probe(Protocol):
+    """Watches a user's program from inside; never stops it."""
+
+    def attach(self) -> None:
+        """Begins to watch."""
+
+    def finish(self) -> None:
+        """Writes what is still held and stops watching."""
+
+
+def create_probe(framework: str, events: EventWriter) -> tuple[Probe, Opened]:
+    """The probe for programs of that framework, which it imports; FrameworkError if it cannot."""
+    if framework != "torch":
+        raise SpecError(f"scripts of {framework!r} cannot be watched; this worker knows torch")
+    try:
+        module = importlib.import_module("trainload_worker.probe_torch")
+    except (ImportError, OSError) as error:
+        raise FrameworkError(f"{framework} cannot be imported: {error}") from error
+    return module.StepProbe(events), module.open_torch()

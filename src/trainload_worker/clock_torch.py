@@ -36,7 +36,7 @@ class CudaStepClock:
         """Notes that a step has been given to the device."""
         event = self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True)
         event.record(self._stream)
-        self._pending.append((event, loss.detach()))
+        self._pending.append((event, None if loss is None else loss.detach()))
 
     def collect(self, drain: bool) -> StepBatch:
         """Steps whose event has passed; `drain` waits for all of them."""
@@ -63,11 +63,13 @@ class CudaStepClock:
         self._anchor, self._anchor_s = events[-1], self._last_s
         return ends_s
 
-    def _losses(self, done: list[tuple[Any, Any]]) -> list[float]:
+    def _losses(self, done: list[tuple[Any, Any]]) -> list[float | None]:
         """Copies losses on a stream of their own: the training stream is not waited for."""
+        if done[0][1] is None:
+            return [None] * len(done)
         with torch.cuda.stream(self._side_stream):
             self._side_stream.wait_event(done[-1][0])
-            losses: list[float] = torch.stack([loss for _, loss in done]).tolist()
+            losses: list[float | None] = torch.stack([loss for _, loss in done]).tolist()
         return losses
 
     def _set_anchor(self) -> None:

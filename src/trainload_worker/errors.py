@@ -4,7 +4,8 @@ WorkerProblem
 ├── SpecError       the specification on standard input cannot be read
 ├── DataError       the data set cannot be read, made or split
 ├── GraphError      the layer graph cannot be built; the message names the layer
-└── FrameworkError  the framework, or the device asked of it, is not there
+├── FrameworkError  the framework, or the device asked of it, is not there
+└── ScriptError     the user's script ended itself with a status other than 0
 
 A message is one line: what and where. Anything else that is raised is a failure of the training
 itself and leaves its traceback in the worker's log.
@@ -29,3 +30,7 @@ class GraphError(WorkerProblem):
 
 class FrameworkError(WorkerProblem):
     """The framework, or the device asked of it, is not there."""
+
+
+class ScriptError(WorkerProblem):
+    """The user's script ended itself with a status other than 0."""

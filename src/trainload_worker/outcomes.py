@@ -27,8 +27,11 @@ class Ending:
     reason: str | None
 
 
-def classify(error: BaseException, phase: str) -> Ending:
-    """The ending that an exception means; the reason says what, and where."""
+def classify(error: BaseException, phase: str, folder: str | None = None) -> Ending:
+    """The ending that an exception means; the reason says what, and where.
+
+    Where is the innermost line of a file in `folder`, by default this package's own.
+    """
     if isinstance(error, Interrupted):
         return Ending("interrupted", str(error))
     if isinstance(error, WorkerProblem):
@@ -36,7 +39,7 @@ def classify(error: BaseException, phase: str) -> Ending:
     outcome = "out_of_memory" if is_out_of_memory(error) else "failed"
     text = _one_line(str(error))
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return Ending(outcome, f"{what} ({phase}{_place(error)})")
+    return Ending(outcome, f"{what} ({phase}{_place(error, folder or _PACKAGE_FOLDER)})")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -59,11 +62,11 @@ def _one_line(text: str) -> str:
     return text[: end + 1] if end > 0 else text[:_REASON_CHARACTERS] + "…"
 
 
-def _place(error: BaseException) -> str:
-    """The innermost line of this package that the error passed; empty when there was none."""
+def _place(error: BaseException, folder: str) -> str:
+    """The innermost line of a file in that folder that the error passed; empty without any."""
     place = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = os.path.abspath(frame.f_code.co_filename)
-        if os.path.dirname(path) == _PACKAGE_FOLDER:
+        if os.path.dirname(path) == folder:
             place = f", {os.path.basename(path)} line {line}"
     return place

@@ -112,7 +112,7 @@ class SettingSpec:
 
 @dataclass(frozen=True)
 class Spec:
-    """All that one run needs to know."""
+    """All that a run of a layer graph needs to know."""
 
     events_path: str
     framework: str
@@ -125,7 +125,22 @@ class Spec:
     fake: Mapping[str, Any]
 
 
-def parse_spec(text: str | bytes) -> Spec:
+@dataclass(frozen=True)
+class ScriptSpec:
+    """All that a run of a user's script needs to know."""
+
+    events_path: str
+    framework: str
+    path: str
+    arguments: tuple[str, ...]
+    setting: SettingSpec
+    parent_pid: int | None
+
+
+AnySpec = Union[Spec, ScriptSpec]
+
+
+def parse_spec(text: str | bytes) -> AnySpec:
     """The specification in a JSON document; SpecError names the field that is wrong."""
     try:
         document = json.loads(text)
@@ -137,6 +152,16 @@ def parse_spec(text: str | bytes) -> Spec:
     found = document.get("format")
     if found != FORMAT:
         raise SpecError(f"the specification has format {found!r}; this worker reads {FORMAT}")
+    if root.has("script"):
+        script = root.node("script")
+        return ScriptSpec(
+            events_path=root.text("events_path"),
+            framework=root.text("framework"),
+            path=script.text("path"),
+            arguments=script.texts("arguments"),
+            setting=_parse_setting(root.node("setting")),
+            parent_pid=root.optional_whole("parent_pid"),
+        )
     return Spec(
         events_path=root.text("events_path"),
         framework=root.text("framework"),

@@ -10,7 +10,7 @@ import time
 import traceback
 from array import array
 
-from trainload_worker.backends import Backend
+from trainload_worker.backends import Backend, StepSource
 from trainload_worker.events import EventWriter
 from trainload_worker.metrics import score
 from trainload_worker.prepare import Prepared
@@ -88,12 +88,14 @@ def run_steps(
 class StepLog:
     """Writes the `steps` lines of one epoch and keeps what its `epoch` line needs."""
 
-    def __init__(self, backend: Backend, events: EventWriter, epoch: int, first_step: int) -> None:
-        self._backend = backend
+    def __init__(
+        self, source: StepSource, events: EventWriter, epoch: int, first_step: int
+    ) -> None:
+        self._source = source
         self._events = events
         self._epoch = epoch
         self._next_step = first_step
-        self._losses: list[float] = []
+        self._losses: list[float | None] = []
         self.epoch_start_s = 0.0
         self.end_s = 0.0
 
@@ -103,7 +105,7 @@ class StepLog:
 
     def flush(self, drain: bool) -> None:
         """Writes the steps that the backend has finished since the last flush."""
-        batch = self._backend.collect(drain)
+        batch = self._source.collect(drain)
         if not batch.end_s:
             return
         self._events.write(
@@ -120,6 +122,6 @@ class StepLog:
 
     def mean_loss(self, batch_size: int, row_count: int) -> float:
         """Mean loss of a row over the epoch; the last batch may be smaller than the others."""
-        last_rows = row_count - batch_size * (len(self._losses) - 1)
-        total = batch_size * sum(self._losses[:-1]) + last_rows * self._losses[-1]
-        return total / row_count
+        losses = [loss for loss in self._losses if loss is not None]
+        last_rows = row_count - batch_size * (len(losses) - 1)
+        return (batch_size * sum(losses[:-1]) + last_rows * losses[-1]) / row_count

@@ -34,7 +34,8 @@ def find_warnings(
     """Every warning, most weighty first; `samples` and `counters` cover the training phase."""
     found = [
         *_outcome(manifest),
-        *_losses(steps),
+        *_probe(manifest),
+        *(() if "script" in manifest.workload else _losses(steps)),
         *_setting(manifest.setting),
         *_throttling(samples),
         *_quota(counters),
@@ -53,6 +54,12 @@ def _outcome(manifest: Manifest) -> Iterator[str]:
             f"the run ended as {manifest.outcome.replace('_', ' ')}: "
             "every figure is of the part before that"
         )
+
+
+def _probe(manifest: Manifest) -> Iterator[str]:
+    failure = manifest.model.get("probe_failure")
+    if failure:
+        yield f"the probe was switched off, the steps after it are missing: {failure}"
 
 
 def _losses(steps: pl.DataFrame) -> Iterator[str]:
@@ -74,7 +81,9 @@ def _setting(setting: Mapping[str, Any]) -> Iterator[str]:
         if wanted != got:
             yield f"the setting asked for {key} {wanted}, the worker obtained {got}"
     asked, given = _items(resolved.get("accelerators")), _items(obtained.get("accelerators"))
-    if len(asked) != len(given):
+    if obtained.get("accelerators") is None:
+        pass  # a script takes them when it likes
+    elif len(asked) != len(given):
         yield f"the setting asked for {len(asked)} accelerators, the worker obtained {len(given)}"
     elif asked and obtained.get("device") == "cpu":
         yield "the setting asked for an accelerator, the worker trained on the CPU"

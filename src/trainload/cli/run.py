@@ -12,11 +12,13 @@ EPILOG = """\b
 Examples:
   trainload run mlp --epochs 3
   trainload run mlp --set hidden_units=512 --set activation=silu --setting cpu0-1 --out runs/
-  trainload run mlp --data poses.csv --label-column skill --group-column video --timeout 600"""
+  trainload run mlp --data poses.csv --label-column skill --group-column video --timeout 600
+  trainload run train.py -- --epochs 3 --lr 1e-3"""
 
 
 def run_verb(
-    model: str = typer.Argument(help="Model family: mlp."),
+    model: str = typer.Argument(help="Model family (mlp), or the path of a torch script."),
+    arguments: list[str] = typer.Argument(None, help="The script's own arguments, after --."),
     words: list[str] = typer.Option(
         [], "--set", metavar="NAME=VALUE", help="Any option of model or training; repeatable."
     ),
@@ -50,6 +52,8 @@ def run_verb(
 ) -> int:
     """Run one training and measure it: time, loads, memory, energy, loss and quality.
 
+    A script runs unchanged; its steps are recognised from its optimizer.
+
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
     from trainload.run import execute_run, prepare_request
@@ -69,6 +73,7 @@ def run_verb(
     request = prepare_request(
         model,
         [*words, *named_words],
+        arguments=arguments or (),
         seed=seed,
         setting=setting,
         threads=threads,
@@ -150,6 +155,7 @@ class _ProgressLine:
 def _print_result(result: Any, as_json: bool) -> None:
     from trainload.cli.show import print_run, summary_json
     from trainload.errors import MissingPart, RecordError
+    from trainload.record.layout import WORKER_LOG
 
     summary = None
     try:
@@ -172,3 +178,5 @@ def _print_result(result: Any, as_json: bool) -> None:
     reason = f": {result.reason}" if result.reason else ""
     typer.echo(f"outcome: {result.outcome}{reason}")
     typer.echo(f"record:  {result.path}")
+    if "script" in result.manifest.workload:
+        typer.echo(f"output:  {result.path / WORKER_LOG}")

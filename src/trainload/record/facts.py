@@ -45,6 +45,8 @@ class WorkerFacts:
             self.obtained = event["obtained"]
         elif kind in ("data", "model"):
             setattr(self, kind, {k: v for k, v in event.items() if k not in ("kind", "t_s")})
+        elif kind == "probe" and event.get("state") == "failed":
+            self.model = {**self.model, "probe_failure": str(event.get("reason"))}
         elif kind == "phase":
             self._add_phase(event, start_s)
         elif kind == "steps":

@@ -86,8 +86,10 @@ def render_rate(examples_per_s: float | None) -> str:
     )
 
 
-def quality_rows(summary: RunSummary) -> list[Row]:
+def quality_rows(summary: RunSummary, manifest: Manifest) -> list[Row]:
     """Scores of the last and the best epoch; one row saying so where there are none."""
+    if "script" in manifest.workload:
+        return [("quality", "known to the script alone: see worker.log")]
     if summary.final is None:
         return [("quality", "no epoch finished")]
     rows = [(f"last epoch ({summary.final.epoch + 1})", render_score(summary.final))]
@@ -225,6 +227,11 @@ def workload_rows(manifest: Manifest) -> list[Row]:
     """What was trained, on what, how long."""
     workload, data, model = manifest.workload, manifest.data, manifest.model
     rows = [("model", clean_text(workload.get("model") or MISSING))]
+    script = mapping(workload.get("script"))
+    if script:
+        arguments = " ".join(clean_text(word) for word in script.get("arguments") or ())
+        rows.append(("script", f"{clean_text(script.get('path'))} {arguments}".rstrip()))
+        return [*rows, ("script's SHA-256", clean_text(script.get("sha256")))]
     rows += [
         (clean_text(k), render_list(v)) for k, v in mapping(workload.get("model_options")).items()
     ]

@@ -234,7 +234,8 @@ def _render_environment(manifest: Manifest, summary: RunSummary) -> str:
     )
     parts = (
         render_details(
-            "All times and scores", render_pairs([*time_rows(summary), *quality_rows(summary)])
+            "All times and scores",
+            render_pairs([*time_rows(summary), *quality_rows(summary, manifest)]),
         ),
         render_details("Machine", render_pairs(machine_rows(manifest.machine))),
         render_details("Setting", render_pairs(setting_rows(manifest.setting))),

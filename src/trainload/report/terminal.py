@@ -47,7 +47,7 @@ def render_summary(summary: RunSummary, manifest: Manifest) -> RenderableType:
     head.append(f"\n{clean_text(summary.run_id)}", "dim")
     parts: list[RenderableType] = [head]
     parts += [Text(f"warning: {clean_text(warning)}", "yellow") for warning in summary.warnings]
-    parts += [Text(), _pairs([*time_rows(summary), *quality_rows(summary)])]
+    parts += [Text(), _pairs([*time_rows(summary), *quality_rows(summary, manifest)])]
     cores = _crowded_cores(summary)
     loads = load_rows(summary, manifest)
     if loads:

@@ -17,7 +17,8 @@ from trainload.run.request import RunProgress, prepare_request
 def main() -> int:
     """Exit status 0 completed, 1 ended otherwise, 2 usage."""
     parser = argparse.ArgumentParser(prog="python -m trainload.run", description=__doc__)
-    parser.add_argument("model", help="model family, such as mlp")
+    parser.add_argument("model", help="model family, such as mlp, or the path of a script")
+    parser.add_argument("arguments", nargs="*", help="a script's own arguments, after --")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="words")
     parser.add_argument("--setting", help="cores and accelerators, such as cpu0-1 or cpu0-3+gpu0")
     parser.add_argument("--threads", type=int)
@@ -30,6 +31,7 @@ def main() -> int:
         request = prepare_request(
             options.model,
             options.words,
+            arguments=options.arguments,
             seed=options.seed,
             setting=options.setting,
             threads=options.threads,

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -124,10 +124,7 @@ class _Driver:
             "format": 1,
             "events_path": str(self.events.path.resolve()),
             "framework": self.request.framework,
-            "graph": workload.graph.to_json(),
-            "data": workload.data.to_json(),
-            "training": asdict(workload.training),
-            "seeds": asdict(workload.seeds),
+            **workload.to_worker(),
             "setting": {
                 "cores": list(setting.cores),
                 "threads": setting.threads,
@@ -191,7 +188,7 @@ class _Driver:
             elapsed_s=now_s - self.start_s,
             phase=open_phases[-1] if open_phases else "start",
             epoch=self.facts.epoch,
-            epochs=self.request.workload.training.epochs,
+            epochs=self.request.workload.epochs,
             step=self.facts.steps,
             total_steps=total,
             steps_per_s=per_s,

@@ -19,7 +19,7 @@ def render_progress(progress: RunProgress, width: int = 120) -> str:
     if progress.step == 0:
         parts.append(progress.phase)
     else:
-        if progress.epoch is not None:
+        if progress.epoch is not None and progress.epochs is not None:
             parts.append(f"epoch {progress.epoch + 1}/{progress.epochs}")
         parts.append(_render_steps(progress))
         if progress.steps_per_s is not None:

@@ -9,7 +9,14 @@ from typing import Any
 from trainload.errors import UsageError
 from trainload.hardware import Machine, Setting, read_machine, resolve_setting
 from trainload.record import Manifest, Outcome
-from trainload.workload import Workload, assemble_workload, parse_words
+from trainload.workload import (
+    ScriptWorkload,
+    Workload,
+    assemble_workload,
+    looks_like_script,
+    parse_words,
+    script_workload,
+)
 
 RATE_LOW_HZ, RATE_HIGH_HZ = 1.0, 100.0
 
@@ -18,7 +25,7 @@ RATE_LOW_HZ, RATE_HIGH_HZ = 1.0, 100.0
 class RunRequest:
     """One run, ready to start."""
 
-    workload: Workload
+    workload: Workload | ScriptWorkload
     machine: Machine
     setting: Setting
     asked: Mapping[str, Any]
@@ -78,14 +85,18 @@ def prepare_request(
     model: str,
     words: Sequence[str],
     *,
+    arguments: Sequence[str] = (),
     seed: int = 0,
     setting: str | None = None,
     threads: int | None = None,
     out: Path,
     **options: Any,
 ) -> RunRequest:
-    """A request from command-line words: the workload assembled, the setting checked here."""
-    workload = assemble_workload(model, parse_words(words), seed=seed)
+    """A request from command-line words: the workload assembled, the setting checked here.
+
+    `model` is a family's name or the path of a script, which `arguments` belong to.
+    """
+    workload = _choose_workload(model, words, arguments, seed)
     machine = read_machine()
     return RunRequest(
         workload=workload,
@@ -95,3 +106,18 @@ def prepare_request(
         out=out,
         **options,
     )
+
+
+def _choose_workload(
+    model: str, words: Sequence[str], arguments: Sequence[str], seed: int
+) -> Workload | ScriptWorkload:
+    if not looks_like_script(model):
+        if arguments:
+            raise UsageError(f"{arguments[0]!r}: only a script takes arguments of its own")
+        return assemble_workload(model, parse_words(words), seed=seed)
+    if words:
+        raise UsageError(
+            f"{words[0]!r} is for the built-in models; "
+            f"give a script its own arguments after --, as in: {model} -- --epochs 3"
+        )
+    return script_workload(model, arguments)

@@ -13,6 +13,7 @@ from trainload.workload.graph import (
     graph_from_json,
 )
 from trainload.workload.mlp import MlpOptions, mlp_graph
+from trainload.workload.script import ScriptWorkload, looks_like_script, script_workload
 from trainload.workload.spec import Optimizer, Seeds, Training, Workload
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "LayerSpec",
     "MlpOptions",
     "Optimizer",
+    "ScriptWorkload",
     "Seeds",
     "Training",
     "Workload",
@@ -32,8 +34,10 @@ __all__ = [
     "build_graph",
     "graph_from_json",
     "keypoint_data",
+    "looks_like_script",
     "mlp_graph",
     "parse_words",
     "scan_csv",
+    "script_workload",
     "settable_names",
 ]

@@ -73,14 +73,25 @@ class Workload:
                 f"but the data has {classes} classes"
             )
 
+    @property
+    def epochs(self) -> int:
+        """Passes over the training data that are planned."""
+        return self.training.epochs
+
+    def to_worker(self) -> dict[str, Any]:
+        """What the worker needs beyond the setting."""
+        return {
+            "graph": self.graph.to_json(),
+            "data": self.data.to_json(),
+            "training": asdict(self.training),
+            "seeds": asdict(self.seeds),
+        }
+
     def to_json(self) -> dict[str, Any]:
         """The form kept in run.json."""
         return {
             "model": self.model,
             "model_options": dict(self.model_options),
             "parameters": self.graph.parameters,
-            "graph": self.graph.to_json(),
-            "data": self.data.to_json(),
-            "training": asdict(self.training),
-            "seeds": asdict(self.seeds),
+            **self.to_worker(),
         }

@@ -1,0 +1,60 @@
+"""A user's own training script as a workload: which file, with which arguments.
+
+The script is run by the worker as it stands; nothing of it is read here but its bytes' digest.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainload.errors import WorkloadError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptWorkload:
+    """What is trained, where only its author knows what that is."""
+
+    path: str
+    """As the user wrote it."""
+    arguments: tuple[str, ...]
+    sha256: str
+    """Digest of the script's bytes, so that two runs can be known to be of the same script."""
+
+    @property
+    def model(self) -> str:
+        """The script's name without its ending: what the run is called after."""
+        return Path(self.path).stem
+
+    @property
+    def epochs(self) -> None:
+        """Unknown: the script decides."""
+        return
+
+    def to_json(self) -> dict[str, Any]:
+        """The form kept in run.json."""
+        script = {"path": self.path, "arguments": list(self.arguments), "sha256": self.sha256}
+        return {"model": self.model, "script": script}
+
+    def to_worker(self) -> dict[str, Any]:
+        """What the worker needs beyond the setting."""
+        path = str(Path(self.path).expanduser().resolve())
+        return {"script": {"path": path, "arguments": list(self.arguments)}}
+
+
+def looks_like_script(name: str) -> bool:
+    """Whether the first word of `trainload run` means a script rather than a model family."""
+    return name.endswith(".py") or "/" in name
+
+
+def script_workload(path: str, arguments: Sequence[str] = ()) -> ScriptWorkload:
+    """The workload of a script; WorkloadError where there is no such file."""
+    file = Path(path).expanduser()
+    try:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        raise WorkloadError(f"no such script: {path}") from None
+    except OSError as error:
+        raise WorkloadError(f"cannot read the script {path}: {error.strerror}") from error
+    return ScriptWorkload(path=path, arguments=tuple(arguments), sha256=digest)

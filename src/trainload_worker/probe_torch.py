@@ -1,0 +1,109 @@
+"""Tells from inside a torch program when its steps end; changes nothing the program computes.
+
+A step ends when the program's first optimizer has stepped: gradient accumulation counts once, and
+a second optimizer falls into the step after. Whatever goes wrong in here switches the probe off
+and leaves the training alone.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable
+
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from trainload_worker.backend_torch import HostStepClock, StepClock, read_software
+from trainload_worker.backends import Opened
+from trainload_worker.clock_torch import CudaStepClock
+from trainload_worker.events import EventWriter
+from trainload_worker.train import FLUSH_PERIOD_S, StepLog
+
+
+class StepProbe:
+    """Writes a `steps` line for what the optimizer has done, every half second."""
+
+    def __init__(self, events: EventWriter) -> None:
+        self._events = events
+        self._log: StepLog | None = None
+        self._clock: StepClock | None = None
+        self._leader: Any = None
+        self._flush_s = 0.0
+        self._hooks: list[Any] = []
+
+    def attach(self) -> None:
+        """Begins to watch every optimizer and the first call of a module."""
+        self._hooks = [
+            register_module_forward_pre_hook(self._guard(self._on_first_call)),
+            register_optimizer_step_post_hook(self._guard(self._on_step)),
+        ]
+
+    def finish(self) -> None:
+        """Writes what is still held and stops watching; waits for the device."""
+        self._guard(self._flush)(drain=True)
+        self._detach()
+
+    def collect(self, drain: bool) -> Any:
+        """Steps finished since the last call, for the step log."""
+        assert self._clock is not None
+        return self._clock.collect(drain)
+
+    def _on_first_call(self, module: Any, _inputs: Any) -> None:
+        """The first step starts with the first call of any module; then this hook is gone."""
+        self._hooks.pop(0).remove()
+        self._begin(next(module.parameters(), None))
+
+    def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if self._leader is None:
+            self._leader = optimizer
+        if optimizer is not self._leader:
+            return
+        if self._clock is None:
+            self._begin(optimizer.param_groups[0]["params"][0])
+        assert self._clock is not None
+        self._clock.mark(None)
+        if time.monotonic() >= self._flush_s:
+            self._flush(drain=False)
+
+    def _begin(self, parameter: Any) -> None:
+        on_cuda = parameter is not None and parameter.device.type == "cuda"
+        self._clock = CudaStepClock(parameter.device) if on_cuda else HostStepClock()
+        self._log = StepLog(self, self._events, epoch=0, first_step=0)
+        self._log.begin(time.monotonic())
+        self._flush_s = time.monotonic() + FLUSH_PERIOD_S
+
+    def _flush(self, drain: bool) -> None:
+        if self._log is not None:
+            self._log.flush(drain)
+            self._flush_s = time.monotonic() + FLUSH_PERIOD_S
+
+    def _guard(self, work: Callable[..., None]) -> Callable[..., None]:
+        """The same work, but an error ends the probe and not the program."""
+
+        def guarded(*args: Any, **kwargs: Any) -> None:
+            try:
+                work(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001 - the user's training comes first
+                self._detach()
+                self._log = None
+                reason = f"{type(error).__name__}: {error}"
+                self._events.write("probe", state="failed", reason=reason, t_s=time.monotonic())
+
+        return guarded
+
+    def _detach(self) -> None:
+        while self._hooks:
+            self._hooks.pop().remove()
+
+
+def open_torch() -> Opened:
+    """torch as found, without touching a device: the script may want to fork first."""
+    return Opened(
+        version=str(torch.__version__),
+        software=read_software(ask_device=False),
+        device="as the script chooses",
+        threads=int(torch.get_num_threads()),
+        accelerators=None,
+        notes=[],
+    )

@@ -1,0 +1,164 @@
+"""A user's own script, unchanged: its steps are seen and its results are not touched."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from trainload.analyse import summarise_run
+from trainload.errors import UsageError, WorkloadError
+from trainload.record import open_run
+from trainload.report import render_html
+from trainload.run import execute_run, prepare_request
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.framework("torch")
+
+LOOP = """
+    import sys
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(20, 64), nn.ReLU(inplace=True), nn.Dropout(0.1), nn.Linear(64, 4))
+    optimizer = torch.optim.Adam(model.parameters())
+    features, labels = torch.randn(256, 20), torch.randint(0, 4, (256,))
+    for step in range(40):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(features), labels)
+        loss.backward()
+        optimizer.step()
+        print(loss.item().hex())
+"""
+
+
+@pytest.fixture
+def run_script(tmp_path):
+    def run(text, *arguments, name="train.py"):
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(text))
+        wanted = prepare_request(
+            str(path), [], arguments=arguments, out=tmp_path / "runs", check_overhead=False
+        )
+        return execute_run(wanted)
+
+    return run
+
+
+def test_steps_are_seen_and_losses_are_the_same_bit_for_bit(run_script, tmp_path):
+    result = run_script(LOOP)
+    assert result.outcome == "completed", result.reason
+    alone = subprocess.run(
+        [sys.executable, tmp_path / "train.py"], capture_output=True, text=True, check=True
+    )
+    assert (result.path / "worker.log").read_text() == alone.stdout
+    assert alone.stdout.count("\n") == 40
+    run = open_run(result.path)
+    assert run.steps["step"].to_list() == list(range(40))
+    assert run.steps["step_s"].min() > 0 and run.steps["loss"].null_count() == 40
+    summary = summarise_run(run)
+    assert summary.steps == 40 and not any("finite" in w for w in summary.warnings)
+    assert "train.py" in render_html([(run, summary)])
+    assert run.manifest.workload["model"] == "train"
+    assert len(run.manifest.workload["script"]["sha256"]) == 64
+
+
+def test_gradient_accumulation_counts_once_and_a_second_optimizer_not_at_all(run_script):
+    result = run_script(
+        """
+        import torch
+        a, b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+        first, second = torch.optim.SGD(a.parameters(), 0.1), torch.optim.AdamW(b.parameters())
+        for step in range(12):
+            first.zero_grad(); second.zero_grad()
+            for _ in range(3):
+                b(a(torch.randn(2, 4))).sum().backward()
+            first.step()
+            second.step()
+        """
+    )
+    assert result.outcome == "completed", result.reason
+    assert open_run(result.path).steps.height == 12
+
+
+def test_a_closure_a_loader_with_workers_and_a_neighbour_module(run_script, tmp_path):
+    (tmp_path / "neighbour.py").write_text("WIDTH = 4\n")
+    result = run_script(
+        """
+        import sys
+        import torch
+        from neighbour import WIDTH
+        from torch.utils.data import DataLoader, TensorDataset
+
+        assert __name__ == "__main__" and sys.argv[1:] == ["--lr", "0.1"]
+        model = torch.nn.Linear(WIDTH, 1)
+        optimizer = torch.optim.LBFGS(model.parameters(), lr=float(sys.argv[2]), max_iter=2)
+        data = TensorDataset(torch.randn(32, WIDTH), torch.randn(32, 1))
+        for x, y in DataLoader(data, batch_size=8, num_workers=2):
+            def closure():
+                optimizer.zero_grad()
+                loss = (model(x) - y).square().mean()
+                loss.backward()
+                return loss
+            optimizer.step(closure)
+        """,
+        "--lr",
+        "0.1",
+    )
+    assert result.outcome == "completed", result.reason
+    assert open_run(result.path).steps.height == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "words"),
+    [
+        ("raise SystemExit(0)", "completed", None),
+        ("raise SystemExit(7)", "failed", "exited with 7"),
+        ("import sys; sys.exit('no data')", "failed", "exited with 'no data'"),
+        ("x = 1\nraise ValueError('boom')", "failed", "ValueError: boom (script, train.py line 2)"),
+        ("def f(:", "failed", "SyntaxError"),
+        ("raise MemoryError", "out_of_memory", "MemoryError"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "killed", "SIGKILL"),
+    ],
+)
+def test_endings_of_scripts_are_outcomes(run_script, text, outcome, words):
+    result = run_script(text)
+    assert result.outcome == outcome
+    assert result.reason is None if words is None else words in result.reason
+    assert open_run(result.path).steps.height == 0
+
+
+def test_a_probe_that_fails_leaves_the_training_alone(run_script):
+    result = run_script(
+        """
+        import torch
+        from trainload_worker.probe_torch import HostStepClock
+
+        def broken(self, loss):
+            raise RuntimeError("clock broke")
+
+        model = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(6):
+            if step == 3:
+                HostStepClock.mark = broken
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+        print("finished")
+        """
+    )
+    assert result.outcome == "completed", result.reason
+    assert (result.path / "worker.log").read_text() == "finished\n"
+    run = open_run(result.path)
+    assert any("clock broke" in warning for warning in summarise_run(run).warnings)
+
+
+def test_words_for_the_other_kind_are_refused(tmp_path):
+    with pytest.raises(WorkloadError, match="no such script"):
+        prepare_request(str(tmp_path / "none.py"), [], out=tmp_path)
+    with pytest.raises(UsageError, match="after --"):
+        prepare_request("train.py", ["epochs=3"], out=tmp_path)
+    with pytest.raises(UsageError, match="only a script"):
+        prepare_request("mlp", [], arguments=["--epochs"], out=tmp_path)
