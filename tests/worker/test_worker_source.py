@@ -13,6 +13,7 @@ FRAMEWORK_DOORS = {
     "backend_torch.py": "torch",
     "graph_torch.py": "torch",
     "clock_torch.py": "torch",
+    "probe_torch.py": "torch",
 }
 
 
