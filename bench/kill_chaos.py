@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from trainload.record import Run, open_run
+from trainload.record import Run, layout, load_manifest, open_run
 
 DRIVER = """
 import sys
@@ -43,12 +43,13 @@ def main() -> None:
     options = parser.parse_args()
     draw = random.Random(options.seed)
     plans = [(draw.choice(TARGETS), draw.uniform(0.0, 3.0)) for _ in range(options.kills)]
+    plans += [("closing driver", draw.uniform(0.0, 0.1)) for _ in range(options.kills // 5)]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.at_once) as pool:
         trials = list(pool.map(lambda p: trial(Path(folder) / str(p[0]), *p[1]), enumerate(plans)))
     broken = [t for t in trials if t["complaints"]]
     counts = collections.Counter((t["target"], t["outcome"]) for t in trials)
     for (target, outcome), count in sorted(counts.items()):
-        print(f"  {target:8} killed {count:4} times -> {outcome}")
+        print(f"  {target:22} killed {count:4} times -> {outcome}")
     lost = sorted(t["lost_s"] for t in trials if t["lost_s"] is not None)
     print(
         f"  samples missing before or around the kill: median {lost[len(lost) // 2]:.2f} s, "
@@ -63,21 +64,26 @@ def main() -> None:
 
 def trial(out: Path, target: str, delay_s: float) -> dict[str, object]:
     """One run, one kill, one reading."""
-    # A run whose sampler dies goes on to its end; the others would go on for ever.
-    steps = "900" if target == "sampler" else "none"
+    # A run whose sampler dies goes on to its end. A driver is also killed while it closes a run.
+    steps = {"sampler": "900", "closing driver": "220"}.get(target, "none")
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(out), steps])
     run_dir = wait_for(lambda: next(out.glob("*/run.json"), None)).parent
+    if target == "closing driver":
+        wait_for(lambda: b'"kind":"end"' in read_bytes(run_dir / layout.EVENTS) or None)
     time.sleep(delay_s)
     killed_s = kill(driver, target)
     driver.wait(timeout=60)
+    closed_before = target == "closing driver" and load_manifest(run_dir).outcome is not None
     complaints = []
     lost_s = None
     # A child forked just before the kill holds the directory until it has become another program.
     run = wait_for(lambda: closed_run(run_dir))
-    if run.manifest.outcome == "completed":
+    if closed_before:
+        target, killed_s = "driver that had closed", None
+    elif run.manifest.outcome == "completed":
         complaints.append(f"outcome {run.manifest.outcome}")
-    if run.steps.height < 0 or run.epochs.height < 0:
-        complaints.append("tables unreadable")
+    if not run.steps["step"].is_sorted() or not run.samples["t_s"].is_sorted():
+        complaints.append("tables out of order")
     if killed_s is not None and run.samples.height:
         lost_s = missing_before(run, killed_s - run.manifest.clock.start_s, target)
         if lost_s > 1.0:
@@ -90,6 +96,10 @@ def trial(out: Path, target: str, delay_s: float) -> dict[str, object]:
         "lost_s": lost_s,
         "complaints": complaints,
     }
+
+
+def read_bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
 
 
 def closed_run(run_dir: Path) -> Run | None:
@@ -114,7 +124,7 @@ def missing_before(run: Run, kill_s: float, target: str) -> float:
 def kill(driver: subprocess.Popen[bytes], target: str) -> float | None:
     """Kill one of the three; the time, or None where it was not there any more."""
     pid = driver.pid
-    if target != "driver":
+    if target in ("worker", "sampler"):
         pid = wait_for(lambda: find_child(driver.pid, target))
     try:
         os.kill(pid, signal.SIGKILL)

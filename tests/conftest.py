@@ -45,6 +45,17 @@ class RunOptions:
     pauses: int = 0
     pause_s: float = 1.0
     nan_from_step: int | None = None
+    script: bool = False
+    """A user's own script: steps without losses, no epochs, no data."""
+    gpu_index: int = 0
+    energy_every: int = 1
+    """Samples from one reading of the joule counter to the next."""
+    samples_from_s: float = 0.0
+    max_steps: int | None = None
+    last_rows: int = 512
+    """Rows in an epoch's last batch."""
+    empty_classes: int = 0
+    """Classes without a row in the validation set, beside two that have some."""
     overhead: dict[str, Any] | None = None
     changes: dict[str, Any] | None = None
 
@@ -103,7 +114,12 @@ def write_run(parent: Path, options: RunOptions) -> Path:
 
 
 def _manifest(options: RunOptions, quantities: list[dict[str, Any]]) -> Manifest:
-    workload = assemble_workload("mlp", {"epochs": str(max(options.epochs, 1))}).to_json()
+    workload: dict[str, Any] = assemble_workload(
+        "mlp", {"epochs": str(max(options.epochs, 1))}
+    ).to_json()
+    if options.script:
+        script = {"path": "own/train.py", "arguments": ["--lr", "0.1"], "sha256": "0" * 64}
+        workload = {"model": "train", "script": script}
     if options.hostile:
         workload["model"] = HOSTILE
     accelerators = [
@@ -209,7 +225,7 @@ def _quantities(options: RunOptions) -> list[dict[str, Any]]:
     if options.gpu:
         nvml = {"source": "NVML", "refresh_s": 0.1}
         found += [
-            _quantity(f"gpu0_{name}", **nvml)
+            _quantity(f"gpu{options.gpu_index}_{name}", **nvml)
             for name in (
                 "load_fraction",
                 "memory_used_bytes",
@@ -220,7 +236,7 @@ def _quantities(options: RunOptions) -> list[dict[str, Any]]:
                 "throttle_bits",
             )
         ]
-        found.append(_quantity("gpu0_energy_j", cumulative=True, **nvml))
+        found.append(_quantity(f"gpu{options.gpu_index}_energy_j", cumulative=True, **nvml))
     found += [_quantity(f"extra{n}_load_fraction") for n in range(options.extra_columns)]
     if options.hostile:
         found.append(_quantity(f"{HOSTILE}_load_fraction", source=HOSTILE, reason=HOSTILE))
@@ -263,9 +279,10 @@ def _write_samples(
     appender.append({"columns": [*SAMPLE_HEAD, *columns]})
     for tick in range(int(end_s * options.rate_hz)):
         t_s = tick / options.rate_hz
-        if any(a < t_s < b for a, b in pauses):
+        if t_s < options.samples_from_s or any(a < t_s < b for a, b in pauses):
             continue
-        values = [_value(c, t_s, t_s > 2.0, dice) for c in columns]
+        unread = "_energy_j" if tick % options.energy_every else "\0"
+        values = [None if c.endswith(unread) else _value(c, t_s, t_s > 2.0, dice) for c in columns]
         appender.append([tick, START_S + t_s, 0.001, 0.0005 * tick, *values])
     appender.close()
 
@@ -284,21 +301,26 @@ def _write_events(path: Path, options: RunOptions) -> float:
             "software": {"torch": "2.9.0", "cuda": "12.8" if options.gpu else None},
         }
     )
-    for name in ("prepare", "build"):
+    for name in () if options.script else ("prepare", "build"):
         events.append({"kind": "phase", "name": name, "edge": "begin", "t_s": t_s})
         t_s += 1.0
         events.append({"kind": "phase", "name": name, "edge": "end", "t_s": t_s})
     _append_facts(events, options, t_s)
     dice = random.Random(2)
-    events.append({"kind": "phase", "name": "train", "edge": "begin", "t_s": t_s})
+    phase = "script" if options.script else "train"
+    events.append({"kind": "phase", "name": phase, "edge": "begin", "t_s": t_s})
     for epoch in range(options.epochs):
         begin = t_s
         ends, losses = [], []
         for index in range(options.steps_per_epoch):
             step = epoch * options.steps_per_epoch + index
+            if options.max_steps is not None and step >= options.max_steps:
+                break
             t_s += options.step_s * (10 if step == 0 else 1)
             ends.append(round(t_s, 6))
-            bad = options.nan_from_step is not None and step >= options.nan_from_step
+            bad = options.script or (
+                options.nan_from_step is not None and step >= options.nan_from_step
+            )
             losses.append(None if bad else 0.3 + 2 * math.exp(-step / 100) + dice.gauss(0, 0.05))
         events.append(
             {
@@ -310,6 +332,8 @@ def _write_events(path: Path, options: RunOptions) -> float:
                 "loss": losses,
             }
         )
+        if options.script:
+            continue
         score = 1 - 0.6 * math.exp(-epoch)
         events.append(
             {
@@ -331,7 +355,7 @@ def _write_events(path: Path, options: RunOptions) -> float:
             }
         )
         t_s += 0.4
-    events.append({"kind": "phase", "name": "train", "edge": "end", "t_s": t_s})
+    events.append({"kind": "phase", "name": phase, "edge": "end", "t_s": t_s})
     if options.outcome == "completed":
         events.append({"kind": "end", "outcome": "completed", "t_s": t_s})
     events.close()
@@ -347,19 +371,24 @@ def _append_facts(events: LineAppender, options: RunOptions, t_s: float) -> None
         "notes": [],
     }
     events.append({"kind": "setting", "t_s": t_s, "obtained": obtained})
+    if options.script:
+        return
     classes = ["BL", HOSTILE if options.hostile else "FL"]
     events.append(
         {
             "kind": "data",
             "t_s": t_s,
-            "train_rows": options.steps_per_epoch * 512,
+            "train_rows": (options.steps_per_epoch - 1) * 512 + options.last_rows,
             "validation_rows": 20_000,
             "train_groups": 80,
             "validation_groups": 20,
             "classes": classes,
             "steps_per_epoch": options.steps_per_epoch,
             "total_steps": options.steps_per_epoch * options.epochs,
-            "validation_class_counts": dict.fromkeys(classes, 10_000),
+            "validation_class_counts": {
+                **dict.fromkeys(classes, 10_000),
+                **{f"EMPTY{n}": 0 for n in range(options.empty_classes)},
+            },
         }
     )
     graph = assemble_workload("mlp", {}).graph

@@ -68,7 +68,8 @@ class TorchBackend:
             if not torch.cuda.is_available():
                 raise FrameworkError(
                     f"the setting has {len(setting.accelerators)} accelerator(s), "
-                    f"but torch {torch.__version__} finds no CUDA device"
+                    f"but torch {torch.__version__} finds no CUDA device; "
+                    "choose a setting without it, such as cpu0, or install a CUDA build"
                 )
             torch.cuda.init()
             accelerators.append(_describe_accelerator(self._device))

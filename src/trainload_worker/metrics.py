@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Dict, Optional, Sequence
 
 from trainload_worker.backends import Evaluation
@@ -15,12 +16,12 @@ def score(evaluation: Evaluation) -> Scores:
     """Loss and scores over the whole validation set, all as fractions but the loss.
 
     `top5_accuracy` is None with under five classes, where it says nothing. Every score is None
-    without a single row.
+    without a single row, and where the loss is not finite: a diverged model prefers no class.
     """
     confusion = evaluation.confusion
     row_count = sum(sum(row) for row in confusion)
     names = ("loss", "accuracy", "f1_weighted", "f1_macro", "top5_accuracy")
-    if row_count == 0:
+    if row_count == 0 or not math.isfinite(evaluation.loss_sum):
         return dict.fromkeys(names)
     hits = sum(confusion[index][index] for index in range(len(confusion)))
     top5 = None if len(confusion) < TOP else evaluation.top5_hits / row_count

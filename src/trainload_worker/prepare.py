@@ -9,7 +9,7 @@ from typing import Any
 from trainload_worker.data import Dataset, RowOrder, standardise
 from trainload_worker.data_csv import load_csv
 from trainload_worker.data_keypoints import make_keypoints
-from trainload_worker.errors import DataError, GraphError
+from trainload_worker.errors import GraphError
 from trainload_worker.spec import KeypointsSpec, Spec
 from trainload_worker.split import Split, split_by_group
 
@@ -55,24 +55,12 @@ def prepare(spec: Spec) -> Prepared:
     if not isinstance(data, KeypointsSpec):
         standardise(dataset, split.train_rows)
     _check_fit(spec, dataset)
-    steps_per_epoch = _steps_per_epoch(spec, len(split.train_rows))
+    steps_per_epoch = math.ceil(len(split.train_rows) / spec.training.batch_size)
     total_steps = steps_per_epoch * spec.training.epochs
     if spec.training.max_steps is not None:
         total_steps = min(total_steps, spec.training.max_steps)
     order = RowOrder(split.train_rows, seeds.data_order)
     return Prepared(dataset, split, order, steps_per_epoch, total_steps)
-
-
-def _steps_per_epoch(spec: Spec, train_rows: int) -> int:
-    batch_size = spec.training.batch_size
-    if not spec.training.drop_last:
-        return math.ceil(train_rows / batch_size)
-    if train_rows < batch_size:
-        raise DataError(
-            f"no full batch: {train_rows} training rows, batch size {batch_size}, and the "
-            "incomplete last batch is to be dropped"
-        )
-    return train_rows // batch_size
 
 
 def _check_fit(spec: Spec, dataset: Dataset) -> None:

@@ -88,7 +88,6 @@ class TrainingSpec:
     max_steps: int | None
     optimizer: OptimizerSpec
     precision: str
-    drop_last: bool
 
 
 @dataclass(frozen=True)
@@ -222,9 +221,6 @@ class _Node:
             raise self.wrong(name, f"must lie between 0 and 1, not {value}")
         return value
 
-    def flag(self, name: str) -> bool:
-        return bool(self._get(name, bool))
-
     def mapping(self, name: str) -> dict[str, Any]:
         return dict(self._get(name, dict))
 
@@ -304,7 +300,6 @@ def _parse_training(node: _Node) -> TrainingSpec:
             momentum=optimizer.number("momentum") if optimizer.has("momentum") else 0.0,
         ),
         precision=precision,
-        drop_last=node.flag("drop_last") if node.has("drop_last") else False,
     )
 
 

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from trainload.analyse import summarise_columns, summarise_energy, trapezoid_j
+from trainload.analyse import Span, summarise_columns, summarise_energy, trapezoid_j
 
 HEAD = {"tick": [0.0, 1.0, 2.0], "read_s": [0.0] * 3, "sampler_cpu_s": [0.0] * 3}
 
@@ -38,6 +38,59 @@ def test_a_counter_grows_between_first_and_last_reading():
 def test_a_counter_read_once_or_reset_has_no_amount(values):
     found = summarise_columns(samples(a_energy_j=values), ["a_energy_j"])[1]["a_energy_j"]
     assert found.amount is None
+
+
+def slow_meter(period_s, end_s, power_w=100.0):
+    """Samples each 0.1 s, of which one in each period holds the counter's value."""
+    times = [round(n * 0.1, 1) for n in range(round(end_s * 10) + 1)]
+    every = round(period_s * 10)
+    energy = [power_w * t if n % every == 0 else None for n, t in enumerate(times)]
+    return pl.DataFrame({"t_s": times, "a_energy_j": energy})
+
+
+def test_a_slow_counter_is_interpolated_at_the_edges_of_the_span():
+    span = Span(start_s=2.0, end_s=11.9)
+    frame = slow_meter(2.7, 15.0)
+    found = summarise_columns(frame, ["a_energy_j"], span)[1]["a_energy_j"]
+    assert found.amount == pytest.approx(990.0)
+    assert found.between_s == pytest.approx(9.9)
+    assert found.count == 4  # at 2.7, 5.4, 8.1 and 10.8 s
+    (energy,) = summarise_energy(frame, summarise_columns(frame, ["a_energy_j"], span)[1], {}, span)
+    assert energy.energy_j == pytest.approx(990.0)
+    assert energy.mean_power_w == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize(
+    ("first_s", "last_s", "covered_s"), [(2.7, 13.5, 9.2), (0.0, 10.8, 8.8), (2.7, 10.8, 8.1)]
+)
+def test_a_counter_without_a_reading_beyond_an_edge_tells_what_it_covers(
+    first_s, last_s, covered_s
+):
+    frame = slow_meter(2.7, 15.0).filter(pl.col("t_s").is_between(first_s, last_s))
+    span = Span(start_s=2.0, end_s=11.9)
+    found = summarise_columns(frame, ["a_energy_j"], span)[1]["a_energy_j"]
+    assert found.between_s == pytest.approx(covered_s)
+    assert found.amount == pytest.approx(100 * covered_s)
+
+
+def test_a_counter_is_missing_where_it_fell_in_between_or_was_not_read_inside():
+    frame = pl.DataFrame({"t_s": [0.0, 2.0, 4.0, 6.0, 8.0], "a_energy_j": [9.0, 1, 5, 3, 20]})
+
+    def amount(start_s, end_s):
+        span = Span(start_s=start_s, end_s=end_s)
+        return summarise_columns(frame, ["a_energy_j"], span)[1]["a_energy_j"].amount
+
+    assert amount(3.0, 7.0) is None  # it rose over all, but fell at 6 s
+    assert amount(1.0, 3.0) is None  # it fell between the readings that bracket the start
+    assert amount(2.0, 4.0) == 4.0  # what fell before the start is of no concern
+    assert amount(2.5, 3.5) is None  # no reading inside: the meter was too slow
+
+
+def test_power_is_interpolated_at_the_edges_of_the_span():
+    power = pl.Series([10.0, 20.0, 40.0])
+    # 0.5–1 s: 15 W to 20 W; 1–2 s: 20 W to 30 W.
+    span = Span(start_s=0.5, end_s=2.0)
+    assert trapezoid_j(pl.Series([0.0, 1.0, 3.0]), power, span) == (8.75 + 25.0, 1.5)
 
 
 def test_energy_by_trapezoid():

@@ -16,6 +16,7 @@ from trainload.analyse import (
     summarise_run,
 )
 from trainload.analyse.columns import metered_columns
+from trainload.analyse.epochs import best_epoch, final_epoch
 from trainload.analyse.findings import find_warnings
 from trainload.record import DirectoryLock, open_run
 
@@ -53,9 +54,9 @@ def test_a_completed_run(make_run):
     assert summary.best is not None
     assert summary.best.epoch == 2
     assert summary.energy[0].mean_power_w == pytest.approx(300)
-    assert summary.counters["run_cpu_s"].amount == pytest.approx(
-        1.5 * summary.counters["run_cpu_s"].between_s
-    )
+    assert summary.training is not None
+    assert summary.counters["run_cpu_s"].between_s == pytest.approx(summary.training.length_s)
+    assert summary.counters["run_cpu_s"].amount == pytest.approx(1.5 * summary.training.length_s)
     assert json.loads(json.dumps(summary.to_json(), allow_nan=False))["steps"] == 300
 
 
@@ -131,7 +132,49 @@ def test_losses_that_are_not_finite_and_outcomes_are_warned_of(make_run):
     run = open_run(make_run(outcome="failed", reason="broke", nan_from_step=250))
     first, second = summarise_run(run).warnings
     assert "ended as failed" in first
-    assert "50 of 300 steps, first in step 250" in second
+    assert "50 of 300 steps, first in step 250 (steps count from 0)" in second
+
+
+def test_a_finished_training_whose_run_was_killed_is_told_apart(make_run):
+    changes = {"training_completed": True}
+    run = open_run(make_run(outcome="killed", reason="gone", changes=changes), seal=False)
+    (warning,) = summarise_run(run).warnings
+    assert warning == (
+        "the training finished, but the run counts as killed: the record is not whole"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (1, "validation has no rows of class 'EMPTY0': its scores say nothing of it"),
+        (
+            5,
+            "validation has no rows of 5 classes ('EMPTY0', 'EMPTY1', 'EMPTY2', …): "
+            "its scores say nothing of them",
+        ),
+    ],
+)
+def test_classes_without_validation_rows_are_told(make_run, count, expected):
+    assert summarise_run(open_run(make_run(empty_classes=count))).warnings == (expected,)
+
+
+def test_throughput_counts_the_batches_that_were_trained(make_run):
+    # One epoch of ten batches, the last of one row: warm-up leaves out the first.
+    whole = summarise_run(open_run(make_run(steps_per_epoch=10, epochs=1, last_rows=1)))
+    assert whole.examples_per_s == pytest.approx((8 * 512 + 1) / (9 * 0.05))
+    cut = summarise_run(open_run(make_run(steps_per_epoch=10, epochs=1, last_rows=1, max_steps=5)))
+    assert cut.steps == 5
+    assert cut.examples_per_s == pytest.approx(512 / 0.05)
+
+
+def test_epochs_without_scores_have_no_best_one():
+    epochs = pl.DataFrame(
+        {"epoch": [0, 1], "validation_accuracy": [None, None], "validation_loss": [None, None]},
+        schema_overrides={"validation_accuracy": pl.Float64, "validation_loss": pl.Float64},
+    )
+    assert best_epoch(epochs) is None
+    assert final_epoch(epochs).validation == {"accuracy": None, "loss": None}
 
 
 def test_throttling_is_told_with_its_reason_and_idle_is_none(make_run):

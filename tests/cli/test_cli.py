@@ -109,6 +109,8 @@ def test_detect_names_the_machine_and_every_meter():
         (["run", "mlp", "--set", "hiden_units=3"], "did you mean 'hidden_units'"),
         (["run", "mlp", "--rate", "1000"], "must lie between 1 and 100 Hz"),
         (["run", "mlp", "--timeout", "-1"], "must be above 0"),
+        (["run", "mlp", "--timeout", "nan"], "must be above 0"),
+        (["run", "mlp", "--group-column", "video"], "is for a table: give one with --data"),
         (["run", "mlp", "--epochs", "0"], "Invalid value for '--epochs'"),
         (["run", "mlp", "--epochs", "many"], "Invalid value for '--epochs'"),
         (["run", "mlp", "--data", "/nowhere.csv"], "no such table"),
@@ -187,6 +189,54 @@ def test_the_bare_door_needs_no_command_line_library(tmp_path):
     outcome, path = done.stdout.split()
     assert outcome == "completed"
     assert "completed" in trainload("show", path).stdout
+
+
+def test_without_arguments_the_help_is_shown():
+    done = trainload()
+    assert done.returncode == 0 and "Commands:" in done.stdout and not done.stderr
+
+
+def test_what_is_no_run_is_named_and_the_rest_is_done(finished, tmp_path):
+    page = tmp_path / "r.html"
+    made = trainload("report", finished["path"], str(tmp_path), "--html", str(page))
+    assert made.returncode == 2 and "is no run directory" in made.stderr and page.exists()
+    sealed = trainload("seal", "/nowhere", finished["path"])
+    assert sealed.returncode == 2 and "sealed, completed" in sealed.stdout
+    assert len(sealed.stderr.splitlines()) == 1
+
+
+def test_a_page_that_cannot_be_put_in_place_leaves_nothing_behind(finished, tmp_path):
+    (tmp_path / "taken").mkdir()
+    done = trainload("report", finished["path"], "--html", str(tmp_path / "taken"))
+    assert done.returncode == 2 and "cannot write" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["taken"]
+
+
+def test_a_terminal_without_utf_8_still_gets_its_lines(finished):
+    env = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "trainload", "show", finished["path"]],
+        capture_output=True, env=env, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0 and b"completed" in done.stdout and not done.stderr
+
+
+def test_two_interrupts_still_say_how_the_run_ended(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trainload", "run", "mlp", "--framework", "fake", "--epochs",
+         "100000", "--set", "frames_fraction=0.005", *FAKE, "--out", str(tmp_path)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline_s = time.monotonic() + 60
+    while not list(tmp_path.glob("*/events.jsonl")) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.6)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert "interrupted" in output + errors and "Traceback" not in errors
+    assert process.returncode in (1, 130)
 
 
 def test_a_missing_command_line_library_is_one_line():

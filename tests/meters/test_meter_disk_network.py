@@ -1,9 +1,12 @@
 """Bytes of disks and network interfaces in fake trees, and on the real machine."""
 
+import subprocess
 from pathlib import Path
 
+import pytest
+
 from trainload.meters.disk import open_disk_meter
-from trainload.meters.meter import AbsentMeter, MeterContext
+from trainload.meters.meter import AbsentMeter, Meter, MeterContext
 from trainload.meters.network import open_network_meter
 
 
@@ -24,6 +27,66 @@ def test_physical_disks_are_summed_and_layers_are_not(tmp_path):
     write_disk(tmp_path, "nvme0n1", 2, 2)
     assert meter.read(0.1) == [12 * 512, 6 * 512]
     assert all(q.cumulative for q in meter.quantities)
+    assert meter.quantities[0].reason == (
+        "summed over nvme0n1, sda; one unplugged keeps its last count, so that the sum never falls"
+    )
+    meter.close()
+
+
+def test_a_disk_never_read_makes_the_sum_missing(tmp_path):
+    write_disk(tmp_path, "sda", 10, 4)
+    write_disk(tmp_path, "sdb", 1, 2)
+    (tmp_path / "block/sdb/stat").write_text("")
+    meter = open_disk_meter(MeterContext(sys_root=tmp_path))
+    assert meter.read(0.0) == [None, None]
+    write_disk(tmp_path, "sdb", 1, 2)
+    assert meter.read(0.1) == [11 * 512, 6 * 512]
+    meter.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (" 5 0 x 9 7 0 4 1\n", [None, 4 * 512]),
+        (" 5 0 10 9 7 0 x 1\n", [10 * 512, None]),
+        (" 5 0 10\n", [10 * 512, None]),
+        ("nonsense\n", [None, None]),
+    ],
+)
+def test_a_misstated_count_is_missing_in_its_own_column(tmp_path, text, expected):
+    write_disk(tmp_path, "sda", 9, 3)
+    meter = open_disk_meter(MeterContext(sys_root=tmp_path))
+    assert meter.read(0.0) == [9 * 512, 3 * 512]
+    (tmp_path / "block/sda/stat").write_text(text)
+    assert meter.read(0.1) == expected
+    meter.close()
+
+
+def open_disk_that_goes_away(root: Path) -> tuple[Meter, subprocess.Popen[bytes]]:
+    """A disk whose file is a process's: reads fail once the process is gone, as an unplugged's."""
+    process = subprocess.Popen(["sleep", "60"])
+    (root / "block/sda").mkdir(parents=True)
+    (root / "block/sda/stat").symlink_to(f"/proc/{process.pid}/statm")  # seven whole numbers
+    return open_disk_meter(MeterContext(sys_root=root)), process
+
+
+def test_a_disk_that_stops_answering_keeps_its_last_counts(tmp_path):
+    meter, process = open_disk_that_goes_away(tmp_path)
+    try:
+        first = meter.read(0.0)
+    finally:
+        process.kill()
+        process.wait()
+    assert None not in first
+    assert meter.read(0.1) == first
+    meter.close()
+
+
+def test_a_disk_that_never_answered_has_no_counts(tmp_path):
+    meter, process = open_disk_that_goes_away(tmp_path)
+    process.kill()
+    process.wait()
+    assert meter.read(0.0) == [None, None]
     meter.close()
 
 

@@ -8,7 +8,7 @@ import pytest
 from trainload.meters.meter import AbsentMeter, Meter, MeterContext, available_columns
 from trainload.meters.nvml import open_nvml_meter
 from trainload.meters.nvml_energy import open_nvml_energy_meter, period_for_cost_s
-from trainload.meters.nvml_state import open_nvml_state_meter, render_throttle_reasons
+from trainload.meters.nvml_state import open_nvml_state_meter
 
 GIB = 1024**3
 
@@ -72,7 +72,7 @@ class FakeNvml:
 
     def nvmlDeviceGetTotalEnergyConsumption(self, handle):
         self._check("energy")
-        return 5_000
+        return 5_000 + 1_000 * handle
 
     def nvmlDeviceGetClockInfo(self, handle, kind):
         return {1: 1980, 2: 2619}[kind]
@@ -81,7 +81,7 @@ class FakeNvml:
         return {1: 2000, 2: 2700}[kind]
 
     def nvmlDeviceGetTemperature(self, handle, sensor):
-        return 41
+        return 41 + handle
 
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):
         return 0x4
@@ -115,7 +115,7 @@ def test_two_gpus():
     assert library.sessions == 0
 
 
-def test_selection_by_uuid_keeps_the_nvml_index():
+def test_selection_by_uuid_alone_keeps_the_nvml_index():
     meter = open_nvml_meter(MeterContext(accelerator_uuids=("GPU-bbbb",)), FakeNvml())
     assert {column[:5] for column in available_columns(meter)} == {"gpu1_"}
     meter.close()
@@ -151,9 +151,51 @@ def test_a_passing_error_is_a_missing_value():
 OPENERS = [open_nvml_meter, open_nvml_energy_meter, open_nvml_state_meter]
 
 
+@pytest.mark.parametrize(
+    ("opener", "column", "value"),
+    [
+        (open_nvml_meter, "gpu0_load_fraction", 0.51),
+        (open_nvml_energy_meter, "gpu0_energy_j", 6.0),
+        (open_nvml_state_meter, "gpu0_temperature_celsius", 42),
+    ],
+)
+def test_columns_are_numbered_as_settings_count(opener, column, value):
+    context = MeterContext(accelerator_uuids=("GPU-bbbb",), accelerator_indices=(0,))
+    meter = opener(context, FakeNvml())
+    assert read_columns(meter)[column] == value
+    assert {q.column[:5] for q in meter.quantities} == {"gpu0_"}
+    meter.close()
+
+
+def test_two_gpus_shown_in_the_opposite_order():
+    context = MeterContext(accelerator_uuids=("GPU-bbbb", "GPU-aaaa"), accelerator_indices=(0, 1))
+    meter = open_nvml_energy_meter(context, FakeNvml())
+    assert available_columns(meter) == ["gpu0_energy_j", "gpu1_energy_j"]
+    assert meter.read(0.0) == [6.0, 5.0]
+    meter.close()
+
+
+def test_an_index_is_that_of_its_uuid_where_nvml_lacks_another():
+    context = MeterContext(accelerator_uuids=("GPU-zzzz", "GPU-aaaa"), accelerator_indices=(2, 5))
+    meter = open_nvml_energy_meter(context, FakeNvml())
+    assert read_columns(meter) == {"gpu5_energy_j": 5.0}
+    meter.close()
+
+
+def test_all_gpus_are_numbered_by_nvml_whatever_the_indices():
+    meter = open_nvml_energy_meter(MeterContext(accelerator_indices=(7,)), FakeNvml())
+    assert available_columns(meter) == ["gpu0_energy_j", "gpu1_energy_j"]
+    meter.close()
+
+
+def test_indices_without_their_uuids_are_a_bug():
+    with pytest.raises(AssertionError):
+        MeterContext(accelerator_uuids=("GPU-aaaa",), accelerator_indices=(0, 1))
+
+
 def test_energy():
     meter = open_nvml_energy_meter(MeterContext(), FakeNvml())
-    assert read_columns(meter) == {"gpu0_energy_j": 5.0, "gpu1_energy_j": 5.0}
+    assert read_columns(meter) == {"gpu0_energy_j": 5.0, "gpu1_energy_j": 6.0}
     assert all(q.cumulative for q in meter.quantities)
     meter.close()
     meter = open_nvml_energy_meter(MeterContext(), FakeNvml({"energy"}))
@@ -221,16 +263,6 @@ def test_run_memory_counts_the_runs_own_processes(tmp_path, listed, expected):
     meter = open_nvml_state_meter(context, library)
     assert read_columns(meter)["gpu0_run_memory_bytes"] == expected
     meter.close()
-
-
-def test_throttle_reasons_in_words():
-    assert render_throttle_reasons(0) == []
-    assert render_throttle_reasons(0x1) == ["idle"]
-    assert render_throttle_reasons(0x4 | 0x40) == [
-        "software power cap",
-        "hardware thermal slowdown",
-    ]
-    assert render_throttle_reasons(0x8000) == ["unknown 0x8000"]
 
 
 @pytest.mark.gpu

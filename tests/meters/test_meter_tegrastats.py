@@ -204,6 +204,39 @@ def test_a_file_gives_a_line_a_read(tmp_path):
     meter.close()
 
 
+@pytest.mark.parametrize(
+    ("line", "clocks_hz"),
+    [
+        (STUDY, {}),
+        (TX2, {}),
+        (NANO, {"tegra_gpu_clock_hz": 76e6, "tegra_emc_clock_hz": 1600e6}),
+        (XAVIER_AGX, {"tegra_gpu_clock_hz": 1109e6, "tegra_emc_clock_hz": 2133e6}),
+        (ORIN, {"tegra_gpu_clock_hz": 611e6, "tegra_emc_clock_hz": 665e6}),
+        (TX2.replace("GR3D_FREQ 12%", "GR3D_FREQ 12%@114"), {"tegra_gpu_clock_hz": 114e6}),
+    ],
+)
+def test_gpu_and_memory_clocks_where_the_line_states_them(tmp_path, line, clocks_hz):
+    path = tmp_path / "tegra.log"
+    path.write_text(line)
+    meter = open_tegrastats_meter(MeterContext(tegrastats_path=path))
+    row = read_columns(meter)
+    names = ("tegra_gpu_clock_hz", "tegra_emc_clock_hz")
+    assert {name: row[name] for name in names if name in row} == clocks_hz
+    meter.close()
+
+
+def test_a_clock_that_a_later_line_leaves_out_is_missing(tmp_path):
+    path = tmp_path / "tegra.log"
+    path.write_text(NANO + "\n" + NANO.replace("16%@76", "16%"))
+    meter = open_tegrastats_meter(MeterContext(tegrastats_path=path))
+    assert read_columns(meter)["tegra_gpu_clock_hz"] == 76e6
+    second = read_columns(meter)
+    assert second["tegra_gpu_clock_hz"] is None
+    assert second["tegra_gpu_load_fraction"] == 0.16
+    assert second["tegra_emc_clock_hz"] == 1600e6
+    meter.close()
+
+
 def write_program(folder: Path, body: str) -> Path:
     path = folder / "tegrastats"
     path.write_text("#!/bin/sh\n" + body)

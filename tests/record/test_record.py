@@ -121,6 +121,14 @@ def test_an_abandoned_run_is_closed_by_its_reader(running, end, outcome, words):
     assert run.manifest.sealed and run.steps.height == 2
 
 
+def test_an_abandoned_run_that_may_not_be_written_is_not_shown_as_running(running):
+    running.lock.free()
+    before = (running.path / layout.MANIFEST).read_bytes()
+    run = open_run(running.path, seal=False)
+    assert run.manifest.outcome == "killed" and run.steps.height == 2
+    assert (running.path / layout.MANIFEST).read_bytes() == before
+
+
 def test_sealing_again_after_a_crash_in_between(running):
     running.close("completed", None)
     (running.path / layout.STEPS_TABLE).write_bytes(b"half a table")

@@ -118,6 +118,53 @@ def test_a_run_that_left_little_still_has_a_page(make_run, options):
     assert ("The last lines the training process printed" in text) == ended_badly
 
 
+def smoothing_of(page):
+    return next(a["value"] for _, a in page.tags if a.get("name") == "smoothing" and "checked" in a)
+
+
+def test_short_runs_are_drawn_raw_at_first(make_run):
+    short, long = make_run(steps_per_epoch=20, epochs=1), make_run()
+    assert smoothing_of(Page(page_of(short))) == "none"
+    assert smoothing_of(Page(page_of(short, long))) == "50"
+
+
+def test_a_gpu_other_than_the_first_is_shown(make_run):
+    run = open_run(make_run(gpu=True, gpu_index=1))
+    summary = summarise_run(run)
+    load = f"{summary.columns['gpu1_load_fraction'].mean * 100:.1f} %"
+    page = Page(render_html([(run, summary), (run, summary)]))
+    at = page.texts.index("GPU 1 load")
+    assert load in page.texts[at : at + 2]
+    comparison = page.texts[: page.texts.index("Warnings" if summary.warnings else "Duration")]
+    assert comparison.count(load) == 2
+
+
+def test_an_amount_that_misses_part_of_the_training_says_so(make_run):
+    path = make_run(gpu=True, energy_every=40, samples_from_s=3.0)
+    texts = Page(page_of(path, path)).texts
+    assert "gpu0: 3.6 kJ (over 12 s of 16.2 s)" in texts
+    assert "measured, over 12 s of 16.2 s of training" in texts
+    assert "3.6 kJ (1 Wh, over 12 s of 16.2 s)" in texts
+
+
+def test_one_warm_up_step_is_one(make_run):
+    page = Page(page_of(make_run(steps_per_epoch=5, epochs=1)))
+    assert "measured, 1 warm-up step left out" in page.texts
+
+
+def test_a_script_has_loads_and_no_empty_plots(make_run):
+    page = Page(page_of(make_run(script=True)))
+    (run,) = json.loads(page.scripts[0][1])
+    assert run["figures"]
+    assert all(figure["series"] for figure in run["figures"])
+    assert "Training loss" not in page.texts
+    assert "No step was finished." not in page.texts
+    assert "Losses and scores are known to the script alone." in page.texts
+    assert "Throughput" not in page.texts
+    assert "Layers" not in page.texts
+    assert run["bands"] == []  # the script is the training: nothing to shade
+
+
 def test_columns_are_drawn_by_kind():
     figures = choose_figures(
         [

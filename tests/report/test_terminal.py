@@ -8,6 +8,7 @@ from rich.console import Console
 from trainload.analyse import summarise_run
 from trainload.record import open_run
 from trainload.report import clean_text, render_detect, render_overhead, render_summary
+from trainload.report.wording import render_sampler
 
 
 def text_of(renderable, width=110):
@@ -31,7 +32,28 @@ def text_of(renderable, width=110):
         ),
         (
             {"verdict": "not_resolvable", "ratio": 1.001, "low": 0.988, "high": 1.015},
-            "own overhead: not resolvable: noise is larger (interval −1.2 % … +1.5 %)",
+            "own overhead: not resolvable: noise is larger (−1.2 % … +1.5 %)",
+        ),
+        (
+            {
+                "verdict": "not_resolvable",
+                "reason": "the interval contains no overhead at all",
+                "low": 0.992,
+                "high": 1.055,
+            },
+            "own overhead: not resolvable: the interval contains no overhead at all "
+            "(−0.8 % … +5.5 %)",
+        ),
+        (
+            {
+                "verdict": "not_resolvable",
+                "reason": "steps were faster with the sampler than without: "
+                "the machine itself varied",
+                "low": 0.95,
+                "high": 0.99,
+            },
+            "own overhead: not resolvable: steps were faster with the sampler than without: "
+            "the machine itself varied (−5.0 % … −1.0 %)",
         ),
         (
             {"verdict": "not_measured", "reason": "the run was too short"},
@@ -77,8 +99,43 @@ def test_the_outcome_comes_first(make_run):
 def test_energy_carries_unit_and_provenance(make_run):
     run = open_run(make_run(gpu=True))
     text = text_of(render_summary(summarise_run(run), run.manifest))
-    assert "4.86 kJ (1.35 Wh)" in text
+    assert "4.88 kJ (1.35 Wh)" in text  # 300 W over the 16.25 s of training
     assert "measured" in text
+
+
+def test_an_amount_that_misses_part_of_the_training_says_so(make_run):
+    run = open_run(make_run(gpu=True, energy_every=40, samples_from_s=3.0))
+    text = text_of(render_summary(summarise_run(run), run.manifest), width=200)
+    assert "3.6 kJ (1 Wh, over 12 s of 16.2 s)" in text
+    assert "300 W" in text
+    assert "22.9 s (over 15.2 s of 16.2 s)" in text
+
+
+def test_the_dearest_meters_stand_beside_the_cpu_time():
+    sampler = {
+        "loop_cpu_s": 0.4,
+        "wall_s": 10.0,
+        "meter_cpu_s": {"disk": 0.001, "host_cpu": 0.015, "idle": 0.0},
+    }
+    assert (
+        "400 ms of CPU time (4.0 % of one core; dearest meters: host_cpu 15 ms, disk 1 ms), "
+        "peak memory"
+    ) in render_sampler(sampler)
+
+
+def test_one_warm_up_step_is_one(make_run):
+    run = open_run(make_run(steps_per_epoch=5, epochs=1))
+    text = text_of(render_summary(summarise_run(run), run.manifest))
+    assert "(1 warm-up step left out)" in text
+
+
+def test_a_script_tells_its_steps_and_no_scores(make_run):
+    run = open_run(make_run(script=True))
+    summary = summarise_run(run)
+    text = text_of(render_summary(summary, run.manifest))
+    assert summary.warnings == ()
+    assert "300 steps" in text
+    assert "known to the script alone" in text
 
 
 def test_detect_tells_why_a_meter_is_missing(make_run):

@@ -1,6 +1,7 @@
 """Whole runs with the fake framework: every ending is an outcome and leaves a readable record."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -202,7 +203,7 @@ def test_a_disk_too_small_to_begin_on_is_refused_and_left_clean(small_disk):
 
 
 def test_wrong_rates_and_timeouts(tmp_path):
-    for options in ({"rate_hz": 0.5}, {"rate_hz": 101}, {"timeout_s": 0}):
+    for options in ({"rate_hz": 0.5}, {"rate_hz": 101}, {"timeout_s": 0}, {"timeout_s": math.nan}):
         with pytest.raises(UsageError, match="must"):
             request(tmp_path, **options)
 
@@ -290,4 +291,47 @@ def test_a_sampler_that_cannot_be_replaced_does_not_stop_the_training(tmp_path, 
     result = execute_run(request(tmp_path, "epochs=12"), kill_and_break)
     assert seen and result.outcome == "killed" and result.manifest.training_completed
     assert any("goes on unmeasured" in w for w in result.manifest.warnings)
-    assert open_run(result.path).samples.height > 0
+    assert open_run(result.path).samples.height == result.manifest.sampler["samples"] > 0
+
+
+def test_a_watcher_that_goes_away_does_not_stop_the_training(tmp_path):
+    def broken(_progress):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    result = execute_run(request(tmp_path, "epochs=3"), broken)
+    assert result.outcome == "completed"
+    assert any("progress could not be shown" in w for w in result.manifest.warnings)
+
+
+def test_a_mistake_of_our_own_is_in_the_record_before_it_is_raised(tmp_path):
+    def buggy(_progress):
+        raise KeyError("our bug")
+
+    with pytest.raises(KeyError, match="our bug"):
+        execute_run(request(tmp_path, "epochs=300"), buggy)
+    manifest = load_manifest(next((tmp_path / "runs").iterdir()))
+    assert manifest.outcome == "failed" and "our bug" in manifest.outcome_reason
+
+
+def test_files_of_the_current_folder_do_not_stand_in_for_the_standard_library(
+    tmp_path, monkeypatch
+):
+    for name in ("random", "select", "csv", "signal"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not the real one')")
+    monkeypatch.chdir(tmp_path)
+    assert execute_run(request(tmp_path, "epochs=1")).outcome == "completed"
+
+
+def test_samples_of_a_killed_sampler_are_counted(tmp_path):
+    killed = []
+
+    def kill_once(progress):
+        if progress.step and not killed:
+            killed.append(find_child(os.getpid(), "sampler"))
+            os.kill(killed[0], signal.SIGKILL)
+
+    result = execute_run(request(tmp_path, "epochs=12"), kill_once)
+    assert result.outcome == "killed" and result.manifest.training_completed
+    sampler = result.manifest.sampler
+    assert sampler["samples"] == open_run(result.path).samples.height
+    assert sampler["restarts"] == 1 and 0 < sampler["loop_cpu_s"] < sampler["wall_s"]

@@ -1,5 +1,7 @@
 """Scores against values worked out by hand."""
 
+import math
+
 import pytest
 
 from trainload_worker.backends import Evaluation
@@ -38,6 +40,11 @@ def test_scores_are_means_over_rows() -> None:
 def test_top_five_of_five_classes_is_stated() -> None:
     confusion = [[int(row == column) for column in range(5)] for row in range(5)]
     assert score(Evaluation(confusion, 1.0, 5))["top5_accuracy"] == 1.0
+
+
+@pytest.mark.parametrize("loss_sum", [math.nan, math.inf])
+def test_a_diverged_model_has_no_scores(loss_sum: float) -> None:
+    assert set(score(Evaluation(CONFUSION, loss_sum, 10)).values()) == {None}
 
 
 def test_without_rows_nothing_is_stated() -> None:

@@ -92,13 +92,6 @@ def test_max_steps_cuts_an_epoch_short(tmp_path: Path) -> None:
     assert [e["steps"] for e in events if e["kind"] == "epoch"] == [13, 2]
 
 
-def test_the_last_incomplete_batch_can_be_dropped(tmp_path: Path) -> None:
-    document = make_spec(tmp_path, training={"drop_last": True, "epochs": 1})
-    assert run_worker(document)[0] == 0
-    data = next(e for e in load_events(document) if e["kind"] == "data")
-    assert data["steps_per_epoch"] == data["train_rows"] // 64
-
-
 def test_the_setting_obtained_is_told(tmp_path: Path) -> None:
     core = max(os.sched_getaffinity(0))
     setting = {"cores": [core], "threads": 3, "accelerators": ["GPU-1"]}

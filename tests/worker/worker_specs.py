@@ -82,7 +82,6 @@ def make_spec(folder: Path, framework: str = "fake", **changes: Any) -> dict[str
                 "momentum": 0.9,
             },
             "precision": "float32",
-            "drop_last": False,
         },
         "seeds": {"data_order": 0, "weights": 0, "split": 0, "data": 0},
         "setting": {"cores": None, "threads": 1, "accelerators": []},

@@ -85,11 +85,26 @@ def test_csv_gives_features_classes_and_groups(table):
         ("label\na\nb\n", "no feature columns"),
         ("x,x,label\n1,2,a\n", "named twice"),
         ("x,label\n1,\n", "label is empty"),
+        ("x,label\n1e39,a\n2,b\n", "too large for float32"),
+        ("x,label\n1_000,a\n2,b\n", "'1_000' is not a number"),
     ],
 )
 def test_wrong_tables(table, text, message):
     with pytest.raises(WorkloadError, match=message):
         scan_csv(table(text))
+
+
+def test_the_label_cannot_be_the_group(table):
+    with pytest.raises(WorkloadError, match="both the label and the group"):
+        scan_csv(table("x,label\n1,a\n2,b\n"), group_column="label")
+
+
+def test_words_without_effect_are_refused(table):
+    path = table("x,label\n1,a\n2,b\n")
+    with pytest.raises(WorkloadError, match="frames_fraction is for generated keypoints"):
+        assemble_workload("mlp", {"data": str(path), "frames_fraction": "0.5"})
+    with pytest.raises(WorkloadError, match="label_column is for a table"):
+        assemble_workload("mlp", {"label_column": "skill"})
 
 
 def test_one_group_cannot_be_split(table):

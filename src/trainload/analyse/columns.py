@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from trainload.analyse.series import Span, readings_over
 from trainload.record import SAMPLE_HEAD
 from trainload.units import unit_of
 
@@ -46,15 +47,16 @@ class ColumnSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class CounterSummary:
-    """What a counter grew by between the first and the last reading of some span."""
+    """What a counter grew by over some span, interpolated at the span's edges."""
 
     column: str
     unit: str | None
     count: int
+    """Readings inside the span."""
     amount: float | None = None
-    """None with under two readings, or where the counter was reset in between."""
+    """None without a reading inside or a second one beside it, or where the counter fell."""
     between_s: float | None = None
-    """Seconds between the two readings."""
+    """Seconds that `amount` covers: less than the span where no reading lies beyond an edge."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able copy."""
@@ -85,37 +87,39 @@ def is_counter(column: str, quantities: Mapping[str, Mapping[str, Any]]) -> bool
 
 
 def summarise_columns(
-    samples: pl.DataFrame, counters: Sequence[str]
+    samples: pl.DataFrame, counters: Sequence[str], span: Span | None = None
 ) -> tuple[dict[str, ColumnSummary], dict[str, CounterSummary]]:
-    """Every metered column of `samples`, states and counters apart; nulls are left out."""
+    """Every metered column over a span, states and counters apart; nulls are left out.
+
+    `samples` holds the readings around the span too: counters are interpolated at its edges.
+    Without a span all samples count.
+    """
     import polars as pl
 
     columns = metered_columns(samples)
     if not columns:
         return {}, {}
+    inside = samples
+    if span is not None:
+        inside = samples.filter(samples["t_s"].is_between(span.start_s, span.end_s))
     expressions = []
     for at, name in enumerate(columns):
         values = pl.col(name).cast(pl.Float64).fill_nan(None)
         expressions.append(values.count().alias(f"{at} count"))
-        if name in counters:
-            known = values.is_not_null()
-            for edge, pick in (("first", pl.Expr.first), ("last", pl.Expr.last)):
-                expressions.append(pick(values.drop_nulls()).alias(f"{at} {edge}"))
-                expressions.append(pick(pl.col("t_s").filter(known)).alias(f"{at} {edge}_s"))
-        else:
+        if name not in counters:
             expressions += [
                 values.min().alias(f"{at} min"),
                 values.max().alias(f"{at} max"),
                 values.mean().alias(f"{at} mean"),
                 (values.drop_nulls().diff() != 0).sum().alias(f"{at} changes"),
             ]
-    row = samples.select(expressions).row(0, named=True)
-    seen_s = _seen_s(samples)
+    row = inside.select(expressions).row(0, named=True)
+    seen_s = _seen_s(inside)
     states: dict[str, ColumnSummary] = {}
     amounts: dict[str, CounterSummary] = {}
     for at, name in enumerate(columns):
         if name in counters:
-            amounts[name] = _counter(name, row, at)
+            amounts[name] = _counter(samples, name, row[f"{at} count"], span)
         else:
             states[name] = ColumnSummary(
                 column=name,
@@ -141,12 +145,14 @@ def _seen_s(samples: pl.DataFrame) -> float:
     return float(between.clip(upper_bound=2 * period_s).sum())
 
 
-def _counter(name: str, row: Mapping[str, Any], at: int) -> CounterSummary:
-    count, amount, between_s = row[f"{at} count"], None, None
-    if count >= 2:
-        grown = row[f"{at} last"] - row[f"{at} first"]
-        between_s = row[f"{at} last_s"] - row[f"{at} first_s"]
-        amount = grown if grown >= 0 else None
+def _counter(samples: pl.DataFrame, name: str, count: int, span: Span | None) -> CounterSummary:
+    amount, between_s = None, None
+    readings = readings_over(samples["t_s"], samples[name], span)
+    if readings.height >= 2:
+        values, times_s = readings["value"], readings["t_s"]
+        between_s = times_s[-1] - times_s[0]
+        fell = bool((values.diff() < 0).any())
+        amount = None if fell else values[-1] - values[0]
     return CounterSummary(
         column=name, unit=unit_of(name), count=count, amount=amount, between_s=between_s
     )

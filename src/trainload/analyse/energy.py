@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from trainload.analyse.columns import CounterSummary
+from trainload.analyse.series import Span, readings_over
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,7 +20,7 @@ _ENERGY, _POWER = "_energy_j", "_power_w"
 
 @dataclass(frozen=True, kw_only=True)
 class EnergySummary:
-    """Joules one source drew during the training phase."""
+    """Joules one source drew during some span, interpolated at the span's edges."""
 
     source: str
     """Column name without quantity and unit, such as `gpu0` or `rapl_package_0`."""
@@ -27,9 +28,9 @@ class EnergySummary:
     """The column the figure comes from."""
     provenance: Literal["measured", "derived"]
     energy_j: float | None
-    """None with under two readings."""
+    """None without a reading inside the span or a second one beside it."""
     between_s: float | None
-    """Seconds between the first and the last reading."""
+    """Seconds that `energy_j` covers: less than the span where no reading lies beyond an edge."""
 
     @property
     def mean_power_w(self) -> float | None:
@@ -43,28 +44,34 @@ class EnergySummary:
         return {**asdict(self), "mean_power_w": self.mean_power_w}
 
 
-def trapezoid_j(times_s: pl.Series, power_w: pl.Series) -> tuple[float | None, float | None]:
-    """Energy under a power curve in joules, and the seconds it spans; None with under two readings.
+def trapezoid_j(
+    times_s: pl.Series, power_w: pl.Series, span: Span | None = None
+) -> tuple[float | None, float | None]:
+    """Energy under a power curve in joules, and the seconds it covers; None with too few readings.
 
-    Between two readings, however far apart, power is taken to change evenly.
+    Between two readings, however far apart, power is taken to change evenly, and so it is at
+    the edges of a span. Without a span all readings count.
     """
     import polars as pl
 
-    known = pl.DataFrame({"t": times_s, "p": power_w}).with_columns(pl.col("p").fill_nan(None))
-    known = known.drop_nulls().sort("t")
+    known = readings_over(times_s, power_w, span)
     if known.height < 2:
         return None, None
-    middle = (pl.col("p") + pl.col("p").shift()) / 2
-    joules = known.select((middle * pl.col("t").diff()).sum()).item()
-    return float(joules), float(known["t"][-1] - known["t"][0])
+    middle = (pl.col("value") + pl.col("value").shift()) / 2
+    joules = known.select((middle * pl.col("t_s").diff()).sum()).item()
+    return float(joules), float(known["t_s"][-1] - known["t_s"][0])
 
 
 def summarise_energy(
     samples: pl.DataFrame,
     counters: Mapping[str, CounterSummary],
     quantities: Mapping[str, Mapping[str, Any]],
+    span: Span | None = None,
 ) -> tuple[EnergySummary, ...]:
-    """One entry for each source that has a joule counter or a power column."""
+    """One entry for each source that has a joule counter or a power column, over a span.
+
+    `samples` holds the readings around the span too; `counters` cover the same span.
+    """
     found: dict[str, EnergySummary] = {}
     for column, counter in counters.items():
         if column.endswith(_ENERGY) and counter.amount is not None:
@@ -81,7 +88,7 @@ def summarise_energy(
         source = column.removesuffix(_POWER)
         if not column.endswith(_POWER) or source in found:
             continue
-        energy_j, between_s = trapezoid_j(samples["t_s"], samples[column])
+        energy_j, between_s = trapezoid_j(samples["t_s"], samples[column], span)
         found[source] = EnergySummary(
             source=source,
             column=column,

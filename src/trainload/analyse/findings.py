@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MISSED_FRACTION = 0.01
 CLOCK_CHANGE_S = 1.0
+MOST_NAMES = 3
+"""Names listed in one warning; of more, their number tells."""
 
 THROTTLE_REASONS: Mapping[int, str] = {
     0x04: "power cap",
@@ -36,6 +38,7 @@ def find_warnings(
         *_outcome(manifest),
         *_probe(manifest),
         *(() if "script" in manifest.workload else _losses(steps)),
+        *_validation(manifest.data),
         *_setting(manifest.setting),
         *_throttling(samples),
         *_quota(counters),
@@ -49,6 +52,11 @@ def find_warnings(
 def _outcome(manifest: Manifest) -> Iterator[str]:
     if manifest.outcome is None:
         yield "the run still goes on: every figure is of the part so far"
+    elif manifest.outcome != "completed" and manifest.training_completed:
+        yield (
+            "the training finished, but the run counts as "
+            f"{manifest.outcome.replace('_', ' ')}: the record is not whole"
+        )
     elif manifest.outcome != "completed":
         yield (
             f"the run ended as {manifest.outcome.replace('_', ' ')}: "
@@ -66,7 +74,22 @@ def _losses(steps: pl.DataFrame) -> Iterator[str]:
     bad = steps.filter(steps["loss"].is_null())["step"].sort().to_list()
     if bad:
         yield (
-            f"the loss was not finite in {len(bad)} of {steps.height} steps, first in step {bad[0]}"
+            f"the loss was not finite in {len(bad)} of {steps.height} steps, "
+            f"first in step {bad[0]} (steps count from 0)"
+        )
+
+
+def _validation(data: Mapping[str, Any]) -> Iterator[str]:
+    counts = data.get("validation_class_counts")
+    empty = [str(c) for c, n in counts.items() if n == 0] if isinstance(counts, Mapping) else []
+    if len(empty) == 1:
+        yield f"validation has no rows of class '{empty[0]}': its scores say nothing of it"
+    elif empty:
+        names = ", ".join(f"'{name}'" for name in empty[:MOST_NAMES])
+        more = ", …" if len(empty) > MOST_NAMES else ""
+        yield (
+            f"validation has no rows of {len(empty)} classes ({names}{more}): "
+            "its scores say nothing of them"
         )
 
 

@@ -42,6 +42,41 @@ def training_span(steps: pl.DataFrame) -> Span | None:
     return Span(start_s=start, end_s=end)
 
 
+def readings_over(times_s: pl.Series, values: pl.Series, span: Span | None) -> pl.DataFrame:
+    """The known readings of one column inside a span as `t_s` and `value`, edges included.
+
+    At the span's start and end the value is interpolated between the readings that bracket
+    them; where none lies beyond an edge, the readings begin or end inside. Empty where none
+    lies inside: the meter was too slow to tell. Without a span all readings count.
+    """
+    import polars as pl
+
+    frame = pl.DataFrame({"t_s": times_s, "value": values.cast(pl.Float64).fill_nan(None)})
+    known = frame.drop_nulls().sort("t_s")
+    if span is None:
+        return known
+    first = int(known["t_s"].search_sorted(span.start_s, side="left"))
+    beyond = int(known["t_s"].search_sorted(span.end_s, side="right"))
+    inside = known.slice(first, beyond - first)
+    if inside.is_empty():
+        return inside
+    parts = [inside]
+    if first > 0 and known["t_s"][first] > span.start_s:
+        parts.insert(0, _interpolated(known, first, span.start_s))
+    if beyond < known.height and known["t_s"][beyond - 1] < span.end_s:
+        parts.append(_interpolated(known, beyond, span.end_s))
+    return pl.concat(parts)
+
+
+def _interpolated(known: pl.DataFrame, after: int, t_s: float) -> pl.DataFrame:
+    """One reading at `t_s`, on the line between the row before `after` and that row."""
+    import polars as pl
+
+    (t0_s, low), (t1_s, high) = known.row(after - 1), known.row(after)
+    value = low + (high - low) * (t_s - t0_s) / (t1_s - t0_s)
+    return pl.DataFrame({"t_s": [t_s], "value": [value]}, schema=known.schema)
+
+
 def align_to_steps(times_s: pl.Series, steps: pl.DataFrame) -> pl.Series:
     """The iteration at each time: steps finished, plus the share done of the step under way.
 

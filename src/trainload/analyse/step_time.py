@@ -1,4 +1,7 @@
-"""How long a step takes once warm: the middle, the mean and the usual range."""
+"""How long a step takes once warm, and how many examples such steps trained on.
+
+Reads the steps table alone; what the batches were like is told by the caller.
+"""
 
 from __future__ import annotations
 
@@ -38,3 +41,19 @@ def summarise_step_time(steps: pl.DataFrame, warmup_steps: int) -> StepTime:
         p95_s=times.quantile(0.95, "linear"),
         total_s=float(times.sum()),
     )
+
+
+def count_examples(
+    steps: pl.DataFrame, warmup_steps: int, batch_size: int, train_rows: int, steps_per_epoch: int
+) -> int:
+    """Examples in the steps after the first `warmup_steps`, an epoch's last batch as it was.
+
+    Only `max_steps` cuts an epoch short, and only the last one, so a step's place in its epoch
+    follows from its number.
+    """
+    import polars as pl
+
+    kept = steps.sort("start_s").slice(warmup_steps).drop_nulls("step_s")
+    ends = int(kept.select((pl.col("step") % steps_per_epoch == steps_per_epoch - 1).sum()).item())
+    last_rows = train_rows - (steps_per_epoch - 1) * batch_size
+    return (kept.height - ends) * batch_size + ends * last_rows

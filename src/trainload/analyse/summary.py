@@ -21,7 +21,7 @@ from trainload.analyse.energy import EnergySummary, summarise_energy
 from trainload.analyse.epochs import EpochScore, best_epoch, final_epoch
 from trainload.analyse.findings import find_warnings
 from trainload.analyse.series import Span, time_breaks, training_span
-from trainload.analyse.step_time import StepTime, summarise_step_time
+from trainload.analyse.step_time import StepTime, count_examples, summarise_step_time
 from trainload.analyse.warmup import WarmUp, find_warmup
 from trainload.record import Manifest, Run
 
@@ -73,6 +73,11 @@ class RunSummary:
     samples: SampleCounts
     warnings: tuple[str, ...]
 
+    @property
+    def covered_s(self) -> float | None:
+        """Length of what `covered` names; None where nothing was heard of the run."""
+        return self.duration_s if self.training is None else self.training.length_s
+
     def to_json(self) -> dict[str, Any]:
         """A JSON-able copy."""
         return {
@@ -89,8 +94,9 @@ def summarise_run(run: Run) -> RunSummary:
     span = training or _whole_span(manifest, samples)
     quantities = metered_quantities(manifest.meters)
     counters = [c for c in metered_columns(samples) if is_counter(c, quantities)]
-    inside = _within(samples, span)
-    states, amounts = summarise_columns(inside, counters)
+    ordered = samples.drop_nulls("t_s").sort("t_s")
+    inside = _within(ordered, span)
+    states, amounts = summarise_columns(ordered, counters, span)
     warmup = find_warmup(steps)
     step_time = summarise_step_time(steps, warmup.steps)
     return RunSummary(
@@ -105,12 +111,12 @@ def summarise_run(run: Run) -> RunSummary:
         epochs=epochs.height,
         warmup=warmup,
         step_time=step_time,
-        examples_per_s=_examples_per_s(manifest, step_time),
+        examples_per_s=_examples_per_s(manifest, steps, warmup, step_time),
         final=final_epoch(epochs),
         best=best_epoch(epochs),
         columns=states,
         counters=amounts,
-        energy=summarise_energy(inside, amounts, quantities),
+        energy=summarise_energy(ordered, amounts, quantities, span),
         peak_rss_bytes=_largest(samples, "run_rss_bytes"),
         samples=_count_samples(samples, inside, manifest),
         warnings=find_warnings(manifest, steps, inside, amounts),
@@ -135,10 +141,9 @@ def _whole_span(manifest: Manifest, samples: pl.DataFrame) -> Span | None:
 
 
 def _within(samples: pl.DataFrame, span: Span | None) -> pl.DataFrame:
-    ordered = samples.drop_nulls("t_s").sort("t_s")
     if span is None:
-        return ordered.clear()
-    return ordered.filter(ordered["t_s"].is_between(span.start_s, span.end_s))
+        return samples.clear()
+    return samples.filter(samples["t_s"].is_between(span.start_s, span.end_s))
 
 
 def _duration_s(manifest: Manifest, steps: pl.DataFrame, samples: pl.DataFrame) -> float | None:
@@ -148,17 +153,18 @@ def _duration_s(manifest: Manifest, steps: pl.DataFrame, samples: pl.DataFrame) 
     return max((t for t in heard if t is not None), default=None)
 
 
-def _examples_per_s(manifest: Manifest, step_time: StepTime) -> float | None:
+def _examples_per_s(
+    manifest: Manifest, steps: pl.DataFrame, warmup: WarmUp, step_time: StepTime
+) -> float | None:
     training = manifest.workload.get("training")
     batch = training.get("batch_size") if isinstance(training, Mapping) else None
-    if not isinstance(batch, int | float) or step_time.total_s <= 0:
+    if not isinstance(batch, int) or step_time.total_s <= 0:
         return None
-    examples = float(batch)
+    examples = batch * step_time.steps
     rows, per_epoch = manifest.data.get("train_rows"), manifest.data.get("steps_per_epoch")
-    if isinstance(rows, int | float) and isinstance(per_epoch, int | float) and per_epoch > 0:
-        # An epoch's last batch may be smaller, so its mean size counts.
-        examples = min(examples, rows / per_epoch)
-    return examples * step_time.steps / step_time.total_s
+    if isinstance(rows, int) and isinstance(per_epoch, int) and per_epoch > 0:
+        examples = count_examples(steps, warmup.steps, batch, rows, per_epoch)
+    return examples / step_time.total_s
 
 
 def _count_samples(samples: pl.DataFrame, inside: pl.DataFrame, manifest: Manifest) -> SampleCounts:

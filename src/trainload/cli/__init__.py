@@ -3,11 +3,15 @@
 Verbs import what they need when they run, so that `trainload --help` stays quick.
 """
 
+import io
 import sys
 
 
 def main() -> None:
     """Entry of the `trainload` command: exit status 2 and one clear line for bad input."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no µ still gets its line
     try:
         from trainload.cli.app import run_app
     except ModuleNotFoundError as error:

@@ -7,12 +7,12 @@ import typer
 
 from trainload._version import __version__
 from trainload.cli import detect, report, run, seal, show
+from trainload.cli.printing import complain
 from trainload.errors import TrainloadError
 
 app = typer.Typer(
     name="trainload",
     help="What a neural-network training costs, where the cost goes, which choice is best.",
-    no_args_is_help=True,
     # Plain help: the rich one takes longer to import than the help takes to read.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -24,11 +24,14 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     if version:
         typer.echo(f"trainload {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 app.command("run", epilog=run.EPILOG)(run.run_verb)
@@ -43,9 +46,10 @@ def run_app(arguments: Sequence[str]) -> int:
     try:
         status = app(args=list(arguments), standalone_mode=False)
     except TrainloadError as error:
-        return _complain(str(error))
+        return complain(error)
     except KeyboardInterrupt:
-        return _complain("interrupted", status=130)
+        complain("interrupted")
+        return 130
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone, as in `trainload show R | head`
         return 1
@@ -56,14 +60,11 @@ def run_app(arguments: Sequence[str]) -> int:
             raise
         message = getattr(error, "format_message", lambda: "")()
         if not message:
+            # typer ends so on Ctrl-C, before and after a run; within one it is an outcome.
+            if status == 130:
+                complain("interrupted")
             return int(status)
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "trainload"
-        return _complain(f"{message.rstrip('.')}; see {command} --help")
+        return complain(f"{message.rstrip('.')}; see {command} --help")
     return status if isinstance(status, int) else 0
-
-
-def _complain(message: str, status: int = 2) -> int:
-    line = " ".join(message.split())
-    sys.stderr.write(f"error: {line}\n")
-    return status

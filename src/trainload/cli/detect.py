@@ -17,15 +17,19 @@ def detect_verb(
     from trainload.hardware import read_machine
     from trainload.meters import MeterContext, describe_meters, open_meters
 
-    machine = read_machine().to_json()
-    meters = open_meters(MeterContext())
+    machine = read_machine()
+    context = MeterContext(
+        accelerator_uuids=tuple(a.uuid for a in machine.accelerators) or None,
+        accelerator_indices=tuple(a.index for a in machine.accelerators) or None,
+    )
+    meters = open_meters(context)
     described = describe_meters(meters)
     for meter in meters:
         meter.close()
     if as_json:
-        typer.echo(json.dumps({"machine": machine, "meters": described}, indent=1))
+        typer.echo(json.dumps({"machine": machine.to_json(), "meters": described}, indent=1))
         return
     from trainload.cli.printing import print_rendered
     from trainload.report import render_detect
 
-    print_rendered(render_detect(machine, described))
+    print_rendered(render_detect(machine.to_json(), described))

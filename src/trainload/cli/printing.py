@@ -1,5 +1,8 @@
-"""Printing of what the report room renders."""
+"""Printing of what the report room renders, and of what cannot be read."""
 
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -11,3 +14,27 @@ def print_rendered(rendered: Any) -> None:
     if not console.is_terminal:
         console = Console(highlight=False, width=160)
     console.print(rendered)
+
+
+def complain(error: object) -> int:
+    """One line on standard error; the exit status that goes with it."""
+    sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+    return 2
+
+
+def open_readable(paths: Sequence[Path]) -> tuple[list[Any], int]:
+    """Those of the paths that are runs, and 2 where some were not; an error if none was."""
+    from trainload.errors import RecordError
+    from trainload.record import open_run
+
+    runs, errors = [], []
+    for path in paths:
+        try:
+            runs.append(open_run(path))
+        except RecordError as error:
+            errors.append(error)
+    if not runs:
+        raise errors[0]
+    for fault in errors:
+        complain(fault)
+    return runs, 2 if errors else 0

@@ -14,20 +14,23 @@ def report_verb(
     runs: list[Path] = typer.Argument(help="Run directories."),
     html: Path = typer.Option(Path("report.html"), help="The HTML file to write."),
     as_json: bool = typer.Option(False, "--json", help="Print the summaries as JSON instead."),
-) -> None:
-    """Write one self-contained HTML file about one or several runs, and print its path."""
+) -> int:
+    """Write one self-contained HTML file about one or several runs, and print its path.
+
+    What is no run is named and left out; the exit status is then 2.
+    """
     import json
 
     from trainload.analyse import summarise_run
+    from trainload.cli.printing import open_readable
     from trainload.errors import RecordError
-    from trainload.record import open_run
     from trainload.report import render_html
 
-    opened = [open_run(path) for path in runs]
+    opened, status = open_readable(runs)
     summaries = [summarise_run(run) for run in opened]
     if as_json:
         typer.echo(json.dumps([s.to_json() for s in summaries], indent=1, ensure_ascii=False))
-        return
+        return status
     text = render_html(list(zip(opened, summaries, strict=True)))
     temporary = html.with_name(f".{html.name}.part")
     try:
@@ -35,4 +38,7 @@ def report_verb(
         temporary.replace(html)
     except OSError as error:
         raise RecordError(f"cannot write {html}: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
     typer.echo(str(html.resolve()))
+    return status

@@ -32,7 +32,7 @@ def run_verb(
     group_column: str | None = typer.Option(None, help="Column whose groups are never split."),
     seed: int = typer.Option(0, help="Seed of data, split, order and weights.", min=0),
     setting: str | None = typer.Option(
-        None, help="Cores and accelerators, such as cpu0-1 or cpu0-3+gpu0; default all cores."
+        None, help="Cores and accelerators, such as cpu0-3+gpu0; default all cores and gpu0."
     ),
     threads: int | None = typer.Option(None, help="Threads of the framework; default the cores."),
     out: Path = typer.Option(Path("runs"), help="Folder in which the run directory is made."),
@@ -163,9 +163,9 @@ def _print_result(result: Any, as_json: bool) -> None:
             summary = json.loads(summary_json(result.path))
         else:
             print_run(result.path)
-    except (MissingPart, RecordError) as error:
+    except (MissingPart, RecordError, KeyboardInterrupt) as error:
         # The run itself is safe on disk: reading it back is a convenience here.
-        sys.stderr.write(f"note: no summary here: {error}\n")
+        sys.stderr.write(f"note: no summary here: {error or 'interrupted'}\n")
     if as_json:
         document = {
             "path": str(result.path),

@@ -13,16 +13,24 @@ Example:
 def seal_verb(
     runs: list[Path] = typer.Argument(help="Run directories."),
     as_json: bool = typer.Option(False, "--json", help="Print the outcomes as JSON."),
-) -> None:
+) -> int:
     """Turn a run's appended lines into tables, closing it first if its driver is gone.
 
     Nothing is removed before the tables are safely written; sealing twice is harmless.
     """
+    from trainload.cli.printing import complain
+    from trainload.errors import RecordError
     from trainload.record import seal_run
 
-    sealed = {str(path): seal_run(path) for path in runs}
+    sealed, status = {}, 0
+    for path in runs:
+        try:
+            sealed[str(path)] = seal_run(path)
+        except RecordError as error:
+            status = complain(error)
     if as_json:
         typer.echo(json.dumps({path: m.outcome for path, m in sealed.items()}, indent=1))
-        return
-    for path, manifest in sealed.items():
-        typer.echo(f"{path}: sealed, {manifest.outcome}")
+        return status
+    for name, manifest in sealed.items():
+        typer.echo(f"{name}: sealed, {manifest.outcome}")
+    return status

@@ -26,7 +26,7 @@ from trainload.meters.meter import (
 from trainload.meters.network import open_network_meter
 from trainload.meters.nvml import open_nvml_meter
 from trainload.meters.nvml_energy import open_nvml_energy_meter
-from trainload.meters.nvml_state import open_nvml_state_meter, render_throttle_reasons
+from trainload.meters.nvml_state import open_nvml_state_meter
 from trainload.meters.process_tree import open_process_tree_meter
 from trainload.meters.rapl import open_rapl_meter
 from trainload.meters.replay import open_replay_meter
@@ -50,7 +50,6 @@ __all__ = [
     "describe_meters",
     "open_meters",
     "parse_tegrastats_line",
-    "render_throttle_reasons",
 ]
 
 METERS: dict[str, Callable[[MeterContext], Meter]] = {

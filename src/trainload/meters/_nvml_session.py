@@ -16,7 +16,7 @@ SOURCE = "NVML"
 
 @dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """One device: its NVML index and cached handle."""
+    """One device: its number in column names and its cached handle."""
 
     index: int
     handle: Any
@@ -64,7 +64,7 @@ def open_nvml_session(context: MeterContext, name: str, library: Any) -> NvmlSes
         return _absent(name, f"no NVIDIA driver answers: {error}")
     session = NvmlSession(library, [])
     try:
-        session.gpus = _select_gpus(library, context.accelerator_uuids)
+        session.gpus = _select_gpus(library, context)
         reason = "NVML shows no GPU"
         if context.accelerator_uuids is not None:
             reason = f"NVML shows no GPU with UUID {', '.join(context.accelerator_uuids)}"
@@ -80,17 +80,23 @@ def _absent(name: str, reason: str) -> AbsentMeter:
     return AbsentMeter(name=name, reason=reason, source=SOURCE)
 
 
-def _select_gpus(library: Any, uuids: tuple[str, ...] | None) -> list[Gpu]:
+def _select_gpus(library: Any, context: MeterContext) -> list[Gpu]:
+    """The wanted GPUs in the order of their column numbers."""
+    uuids, indices = context.accelerator_uuids, context.accelerator_indices
     gpus = []
-    for index in range(library.nvmlDeviceGetCount()):
-        handle = library.nvmlDeviceGetHandleByIndex(index)
+    for nvml_index in range(library.nvmlDeviceGetCount()):
+        handle = library.nvmlDeviceGetHandleByIndex(nvml_index)
+        index = nvml_index
         if uuids is not None:
-            uuid = library.nvmlDeviceGetUUID(handle)
+            answer = library.nvmlDeviceGetUUID(handle)
             # Older bindings answer bytes.
-            if (uuid.decode() if isinstance(uuid, bytes) else uuid) not in uuids:
+            uuid = answer.decode() if isinstance(answer, bytes) else answer
+            if uuid not in uuids:
                 continue
+            if indices is not None:
+                index = indices[uuids.index(uuid)]
         gpus.append(Gpu(index=index, handle=handle))
-    return gpus
+    return sorted(gpus, key=lambda gpu: gpu.index)
 
 
 class NvmlReadings:

@@ -13,22 +13,43 @@ _LAYERED = ("loop", "ram", "zram", "dm-", "md")
 """Devices in memory or on top of others, whose bytes the disks below count already."""
 
 
+_READ_FIELD, _WRITTEN_FIELD = 2, 6  # Documentation/block/stat.rst
+_KEPT_REASON = "one unplugged keeps its last count, so that the sum never falls"
+
+
 class _Disk:
     """One device; keeps its last counts, so that unplugging it does not lower the sum."""
 
     def __init__(self, path: Path) -> None:
         self._file = KeptFile(path, 512)
-        self.read_sectors = self.written_sectors = 0
+        self.read_sectors: int | None = None
+        self.written_sectors: int | None = None
 
     def update(self) -> None:
+        """Take the present counts; None for one never had, or that a present disk misstates."""
         try:
             fields = self._file.read().split()
-            self.read_sectors, self.written_sectors = int(fields[2]), int(fields[6])
-        except (MeterError, ValueError, IndexError):
+        except MeterError:
             return
+        if fields:  # none: the device is gone
+            self.read_sectors = _parse_count(fields, _READ_FIELD)
+            self.written_sectors = _parse_count(fields, _WRITTEN_FIELD)
 
     def close(self) -> None:
         self._file.close()
+
+
+def _parse_count(fields: list[bytes], position: int) -> int | None:
+    try:
+        return int(fields[position])
+    except (ValueError, IndexError):
+        return None
+
+
+def _sum_bytes(sectors: list[int | None]) -> int | None:
+    """Bytes of all disks; None where one count is missing: the rest is not the sum."""
+    known = [count for count in sectors if count is not None]
+    return sum(known) * _SECTOR_BYTES if len(known) == len(sectors) else None
 
 
 class DiskMeter:
@@ -44,7 +65,7 @@ class DiskMeter:
                 column=column,
                 provenance="measured",
                 source=source,
-                reason=f"summed over {', '.join(disks)}",
+                reason=f"summed over {', '.join(disks)}; {_KEPT_REASON}",
                 refresh_s=AT_EACH_READ,
                 cumulative=True,
             )
@@ -52,13 +73,13 @@ class DiskMeter:
         )
 
     def read(self, t_s: float) -> list[Value]:  # noqa: ARG002 - plain counters
-        """Bytes read and written since boot."""
-        read = written = 0
+        """Bytes read and written since boot; None where a disk's count cannot be had."""
         for disk in self._disks:
             disk.update()
-            read += disk.read_sectors
-            written += disk.written_sectors
-        return [read * _SECTOR_BYTES, written * _SECTOR_BYTES]
+        return [
+            _sum_bytes([disk.read_sectors for disk in self._disks]),
+            _sum_bytes([disk.written_sectors for disk in self._disks]),
+        ]
 
     def close(self) -> None:
         """Give the descriptors back."""

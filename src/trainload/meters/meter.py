@@ -44,6 +44,9 @@ class MeterContext:
     """Root of the run's own process tree; None when nothing runs (detect)."""
     accelerator_uuids: tuple[str, ...] | None = None
     """The GPUs to read, by UUID; None means all that NVML shows."""
+    accelerator_indices: tuple[int, ...] | None = None
+    """Number of each of accelerator_uuids in column names, as settings count them; None numbers
+    by NVML index."""
     replay_path: Path | None = None
     """A recorded samples file, for the replay meter."""
     tegrastats_path: Path | None = None
@@ -52,6 +55,10 @@ class MeterContext:
     """The sampler's period: what a meter with its own clock should match."""
     cores: tuple[int, ...] | None = None
     """Cores the run may use; None means all."""
+
+    def __post_init__(self) -> None:
+        if self.accelerator_uuids is not None and self.accelerator_indices is not None:
+            assert len(self.accelerator_indices) == len(self.accelerator_uuids)
 
 
 class Meter(Protocol):

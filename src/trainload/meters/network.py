@@ -35,13 +35,14 @@ class NetworkMeter:
     def __init__(self, path: Path, class_folder: Path) -> None:
         self._file = KeptFile(path, 65536)
         try:
-            names = [name for name in parse_net_dev(self._file.read_whole()) if name != b"lo"]
+            counts = parse_net_dev(self._file.read_whole())
         except (MeterError, ValueError) as error:
             self._file.close()
             raise MeterError(f"{path} is not in the form of proc(5)") from error
+        names = [name for name in counts if name != b"lo"]
         hardware = [n for n in names if (class_folder / n.decode() / "device").exists()]
         chosen = hardware or names
-        self._last = dict.fromkeys(chosen, (0, 0))
+        self._last = {name: counts[name] for name in chosen}
         reason = "summed over " + (b", ".join(chosen).decode() or "no interface but the loopback")
         self.quantities = tuple(
             Quantity(

@@ -16,29 +16,10 @@ _NAME = "nvml_state"
 _CLOCK_SM = 1
 _CLOCK_MEMORY = 2
 _TEMPERATURE_GPU = 0
-_THROTTLE_REASONS = {
-    # nvml.h, nvmlClocksEventReasons
-    0x001: "idle",
-    0x002: "application clocks setting",
-    0x004: "software power cap",
-    0x008: "hardware slowdown",
-    0x010: "sync boost",
-    0x020: "software thermal slowdown",
-    0x040: "hardware thermal slowdown",
-    0x080: "hardware power brake",
-    0x100: "display clock setting",
-}
 _RUN_MEMORY_REASON = (
     "processes that the driver lists and that belong to the run; missing where it lists none or "
     "only process ids from outside this container"
 )
-
-
-def render_throttle_reasons(bits: int) -> list[str]:
-    """Why the clocks are below their maximum, in words; empty when nothing holds them."""
-    names = [name for bit, name in _THROTTLE_REASONS.items() if bits & bit]
-    unknown = bits & ~sum(_THROTTLE_REASONS)
-    return [*names, f"unknown 0x{unknown:x}"] if unknown else names
 
 
 class NvmlStateMeter:

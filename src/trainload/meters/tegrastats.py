@@ -146,7 +146,11 @@ def _values(reading: TegrastatsReading) -> Iterator[tuple[str, Value]]:
     for core, clock in enumerate(reading.cpu_clocks_hz):
         yield f"tegra_cpu{core}_clock_hz", clock
     yield "tegra_gpu_load_fraction", reading.gpu_load_fraction
+    if reading.gpu_clock_hz is not None:
+        yield "tegra_gpu_clock_hz", reading.gpu_clock_hz
     yield "tegra_emc_load_fraction", reading.emc_load_fraction
+    if reading.emc_clock_hz is not None:
+        yield "tegra_emc_clock_hz", reading.emc_clock_hz
     seen: set[str] = set()
     rails = [(f"tegra_rail_{slug_of(name)}_power_w", power) for name, power in reading.rails_w]
     temperatures = [

@@ -95,29 +95,34 @@ def create_run_directory(parent: Path, model: str, manifest: Manifest) -> RunDir
     return run
 
 
-def close_if_abandoned(run_dir: Path, lock: DirectoryLock) -> Manifest:
-    """Close a run whose driver ended without doing so; the caller holds the lock.
-
-    Never `completed`: only the driver that saw the run to its end says so.
-    """
+def close_if_abandoned(run_dir: Path) -> Manifest:
+    """Close a run whose driver ended without doing so; the caller holds the lock."""
     manifest = load_manifest(run_dir)
     if manifest.outcome is not None:
         return manifest
+    manifest = abandoned_manifest(run_dir, manifest)
+    (run_dir / RESERVE).unlink(missing_ok=True)
+    save_manifest(run_dir, manifest)
+    return manifest
+
+
+def abandoned_manifest(run_dir: Path, manifest: Manifest) -> Manifest:
+    """What the manifest of a run must say whose driver is gone; writes nothing.
+
+    Never `completed`: only the driver that saw the run to its end says so.
+    """
     _wait_until_quiet(run_dir)
-    start_s = manifest.clock.start_s
-    facts, damaged = load_facts(run_dir, start_s)
+    facts, damaged = load_facts(run_dir, manifest.clock.start_s)
     outcome, reason = _abandoned_outcome(facts)
     last_s = max(filter(None, (facts.last_s, _last_sample_s(run_dir))), default=None)
-    run = RunDirectory(run_dir, manifest, lock)
-    (run_dir / RESERVE).unlink(missing_ok=True)
-    run.update(
+    return replace(
+        manifest,
         outcome=outcome,
         outcome_reason=reason,
         clock=replace(manifest.clock, end_s=last_s),
         damaged_lines=damaged,
         **fields_from_facts(manifest, facts),
     )
-    return run.manifest
 
 
 def fields_from_facts(manifest: Manifest, facts: WorkerFacts) -> dict[str, Any]:

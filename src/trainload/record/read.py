@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainload.errors import RecordError
-from trainload.record.directory import DirectoryLock, close_if_abandoned
+from trainload.record.directory import DirectoryLock, abandoned_manifest
 from trainload.record.layout import (
     EPOCHS_TABLE,
     EVENTS,
@@ -91,17 +91,20 @@ def open_run(path: Path, *, seal: bool = True) -> Run:
     A run that ended is sealed first, unless the folder may not be written or `seal` is False.
     """
     manifest = load_manifest(path)
-    if manifest.sealed or not os.access(path, os.W_OK):
+    if manifest.sealed:
         return Run(path, manifest)
-    if not seal:
-        return Run(path, _close_if_free(path, manifest))
+    if not seal or not os.access(path, os.W_OK):
+        return Run(path, _ended_manifest(path, manifest))
     # Held by its driver, it runs; held by another reader, it will have been sealed when next read.
     return Run(path, seal_if_free(path) or load_manifest(path))
 
 
-def _close_if_free(path: Path, manifest: Manifest) -> Manifest:
+def _ended_manifest(path: Path, manifest: Manifest) -> Manifest:
+    """The manifest as it is, or as it must be where the driver is gone; nothing is written."""
+    if manifest.outcome is not None:
+        return manifest
     lock = DirectoryLock(path)
     try:
-        return close_if_abandoned(path, lock) if lock.try_take() else manifest
+        return abandoned_manifest(path, manifest) if lock.try_take() else manifest
     finally:
         lock.free()

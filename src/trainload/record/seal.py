@@ -44,7 +44,7 @@ def seal_if_free(run_dir: Path) -> Manifest | None:
     try:
         if not lock.try_take():
             return None
-        manifest = close_if_abandoned(run_dir, lock)
+        manifest = close_if_abandoned(run_dir)
         if not manifest.sealed:
             manifest = _write_tables(run_dir, manifest)
         for name in (EVENTS, SAMPLES):
@@ -59,7 +59,7 @@ def seal_if_free(run_dir: Path) -> Manifest | None:
 def _write_tables(run_dir: Path, manifest: Manifest) -> Manifest:
     start_s = manifest.clock.start_s
     steps, epochs, damaged_events = step_tables(run_dir / EVENTS, start_s)
-    samples, _marks, damaged_samples = sample_table(run_dir / SAMPLES, start_s)
+    samples, damaged_samples = sample_table(run_dir / SAMPLES, start_s)
     for name, frame in ((STEPS_TABLE, steps), (EPOCHS_TABLE, epochs), (SAMPLES_TABLE, samples)):
         _write_table(run_dir / name, frame)
     manifest = replace(manifest, sealed=True, damaged_lines=damaged_events + damaged_samples)

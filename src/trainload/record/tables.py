@@ -132,8 +132,8 @@ def _epochs_frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row", strict=False)
 
 
-def sample_table(samples_path: Path, start_s: float) -> tuple[pl.DataFrame, list[Any], int]:
-    """Samples of a file, the sampler's marks and statistics in it, and its damaged lines.
+def sample_table(samples_path: Path, start_s: float) -> tuple[pl.DataFrame, int]:
+    """Samples of a file, and how many of its lines are damaged.
 
     A restarted sampler writes a new header; its rows join the same table.
     """
@@ -147,7 +147,6 @@ def sample_table(samples_path: Path, start_s: float) -> tuple[pl.DataFrame, list
     lines = data.split(b"\n")
     damaged = 1 if lines and lines[-1] else 0
     pieces: list[tuple[list[str], list[bytes]]] = []
-    marks: list[Any] = []
     for line in lines[:-1]:
         if line.startswith(b"["):
             if pieces:
@@ -160,17 +159,15 @@ def sample_table(samples_path: Path, start_s: float) -> tuple[pl.DataFrame, list
                 damaged += 1
             elif _is_header(value):
                 pieces.append((value["columns"], []))
-            else:
-                marks.append(value)
     frames = []
     for columns, rows in pieces:
         frame, bad = _rows_frame(columns, rows)
         frames.append(frame)
         damaged += bad
     if not frames:
-        return pl.DataFrame(schema=dict.fromkeys(SAMPLE_HEAD, pl.Float64)), marks, damaged
+        return pl.DataFrame(schema=dict.fromkeys(SAMPLE_HEAD, pl.Float64)), damaged
     table = pl.concat(frames, how="diagonal").with_columns(pl.col("t_s") - start_s)
-    return table, marks, damaged
+    return table, damaged
 
 
 def _is_header(value: Mapping[str, Any]) -> bool:

@@ -14,13 +14,15 @@ from trainload.errors import MissingPart
 from trainload.record import Run
 from trainload.report.markup import escape, render_json, render_table
 from trainload.report.plots import RunPlots, plot_run
-from trainload.report.rows import mapping, render_rate, title_of
+from trainload.report.rows import gpu_load, mapping, render_rate, render_source_energy, title_of
 from trainload.report.sections import render_run
-from trainload.report.wording import render_energy, render_outcome, render_overhead
+from trainload.report.wording import render_outcome, render_overhead
 from trainload.units import MISSING, render_percent, render_seconds
 
+SMOOTHED_SAMPLES = 100
+"""Fewer samples than this are drawn raw at first: over them an average is a flat line."""
+_SMOOTHING = (("none", "none"), ("50", "w = 50"), ("100", "w = 100"))
 _CHOICES = (
-    ("smoothing", "Smoothing", (("none", "none"), ("50", "w = 50"), ("100", "w = 100")), "50"),
     ("axis", "Horizontal axis", (("time", "time"), ("iteration", "iteration")), "time"),
     ("theme", "Theme", (("auto", "auto"), ("light", "light"), ("dark", "dark")), "auto"),
 )
@@ -71,6 +73,8 @@ def _render_runs(runs: Sequence[tuple[Run, RunSummary]], plots: Sequence[RunPlot
 
 
 def _render_top(runs: Sequence[tuple[Run, RunSummary]]) -> str:
+    longest = max((run.samples.height for run, _ in runs), default=0)
+    smoothing = "50" if longest >= SMOOTHED_SAMPLES else "none"
     controls = "".join(
         f"<fieldset><legend>{label}</legend>"
         + "".join(
@@ -79,7 +83,10 @@ def _render_top(runs: Sequence[tuple[Run, RunSummary]]) -> str:
             for value, text in options
         )
         + "</fieldset>"
-        for name, label, options, chosen in _CHOICES
+        for name, label, options, chosen in (
+            ("smoothing", "Smoothing", _SMOOTHING, smoothing),
+            *_CHOICES,
+        )
     )
     links = ""
     if len(runs) > 1:
@@ -118,7 +125,8 @@ def _render_comparison(runs: Sequence[tuple[Run, RunSummary]]) -> str:
 
 def _comparison_row(at: int, run: Run, summary: RunSummary) -> tuple[str, ...]:
     best = summary.best.validation.get("accuracy") if summary.best else None
-    loads = [summary.columns.get(f"{n}_load_fraction") for n in ("host_cpu", "gpu0")]
+    gpu = gpu_load(summary)
+    loads = (summary.columns.get("host_cpu_load_fraction"), gpu[1] if gpu else None)
     energy = next((s for s in summary.energy if s.energy_j is not None), None)
     return (
         f"{at}. {title_of(run.manifest)}",
@@ -130,7 +138,7 @@ def _comparison_row(at: int, run: Run, summary: RunSummary) -> tuple[str, ...]:
         render_rate(summary.examples_per_s).removesuffix(" examples/s"),
         render_percent(best),
         *(render_percent(load.mean if load else None) for load in loads),
-        f"{render_energy(energy.energy_j, watt_hours=False)} ({energy.source})"
+        f"{energy.source}: {render_source_energy(energy, summary, watt_hours=False)}"
         if energy
         else MISSING,
         render_overhead(run.manifest.overhead).removeprefix("own overhead: "),

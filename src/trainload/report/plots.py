@@ -24,6 +24,7 @@ from trainload.units import unit_of
 MOST_CORES = 8
 """With more cores than this, a plot by core shows nothing; the table still does."""
 _CORE = re.compile(r"host_cpu\d+_")
+_TRAINING_PHASES = ("train", "script")
 _LOAD_LABEL = "share of capacity"
 _SCORES = (
     "validation_accuracy",
@@ -230,7 +231,9 @@ def _bands(run: Run, seconds: float) -> tuple[list[dict[str, Any]], tuple[str, .
     for phase in run.manifest.phases:
         entry = phase if isinstance(phase, Mapping) else {}
         name, start, end = (entry.get(key) for key in ("name", "start_s", "end_s"))
-        if name != "train" and isinstance(start, int | float) and isinstance(end, int | float):
+        if name in _TRAINING_PHASES:
+            continue
+        if isinstance(start, int | float) and isinstance(end, int | float):
             spans.append((clean_text(name), start, end))
     spans += [
         ("instrument paused, no samples", p.start_s, p.end_s) for p in pauses_of(run.manifest)

@@ -3,11 +3,12 @@
 Turns figures into words; every figure itself comes from `analyse` or from the record.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainload.analyse import ColumnSummary, EpochScore, RunSummary
+from trainload.analyse import ColumnSummary, EnergySummary, EpochScore, RunSummary
 from trainload.analyse.columns import metered_quantities
 from trainload.record import Manifest
 from trainload.report.wording import (
@@ -28,6 +29,9 @@ from trainload.units import (
 )
 
 Row = tuple[str, str]
+_GPU_LOAD = re.compile(r"gpu(\d+)_load_fraction")
+WHOLE_FRACTION = 0.95
+"""An amount that covers less of its span than this says so."""
 _LOAD_UNITS = ("fraction", "bytes", "W", "°C", "Hz", "1/s", "bytes/s", "V", "A", "count")
 
 
@@ -58,11 +62,10 @@ def title_of(manifest: Manifest) -> str:
 def time_rows(summary: RunSummary) -> list[Row]:
     """Duration, training time and step time, warm-up stated."""
     step = summary.step_time
-    left_out = f"{summary.warmup.steps} warm-up steps left out"
     return [
         ("duration", render_seconds(summary.duration_s)),
         ("training time", f"{render_seconds(summary.training_s)} in {summary.steps:,} steps"),
-        ("step time, median", f"{render_seconds(step.median_s)} ({left_out})"),
+        ("step time, median", f"{render_seconds(step.median_s)} ({render_warmup(summary)})"),
         ("step time, mean", render_seconds(step.mean_s)),
         (
             "step time, 5 % … 95 %",
@@ -73,6 +76,44 @@ def time_rows(summary: RunSummary) -> list[Row]:
         ("throughput", render_rate(summary.examples_per_s)),
         ("peak memory of the run", render_bytes(summary.peak_rss_bytes)),
     ]
+
+
+def render_warmup(summary: RunSummary) -> str:
+    """How many steps were left out as warm-up."""
+    count = summary.warmup.steps
+    return f"{count} warm-up step{'' if count == 1 else 's'} left out"
+
+
+def gpu_load(summary: RunSummary) -> tuple[str, ColumnSummary] | None:
+    """Number and load of the first GPU that was metered; None without one."""
+    for name, column in summary.columns.items():
+        if found := _GPU_LOAD.fullmatch(name):
+            return found[1], column
+    return None
+
+
+def render_coverage(between_s: float | None, summary: RunSummary) -> str:
+    """How much of the span an amount covers, where that is not nearly all; else empty."""
+    whole_s = summary.covered_s
+    if between_s is None or not whole_s or between_s >= WHOLE_FRACTION * whole_s:
+        return ""
+    return f"over {render_seconds(between_s)} of {render_seconds(whole_s)}"
+
+
+def _amount(text: str, between_s: float | None, summary: RunSummary) -> str:
+    """An amount with its coverage in brackets: '810 J (over 8.1 s of 9.9 s)'."""
+    coverage = render_coverage(between_s, summary) if text != MISSING else ""
+    if not coverage:
+        return text
+    return f"{text[:-1]}, {coverage})" if text.endswith(")") else f"{text} ({coverage})"
+
+
+def render_source_energy(
+    source: EnergySummary, summary: RunSummary, *, watt_hours: bool = True
+) -> str:
+    """One source's energy, and how much of the span it covers where that is not nearly all."""
+    text = render_energy(source.energy_j, watt_hours=watt_hours)
+    return _amount(text, source.between_s, summary)
 
 
 def render_rate(examples_per_s: float | None) -> str:
@@ -138,7 +179,7 @@ def energy_rows(summary: RunSummary) -> list[tuple[str, str, str, str]]:
     return [
         (
             clean_text(source.source),
-            render_energy(source.energy_j),
+            render_source_energy(source, summary),
             render_value("power_w", source.mean_power_w),
             source.provenance
             + (", from power by trapezoid" if source.column.endswith("_power_w") else ""),
@@ -153,7 +194,7 @@ def counter_rows(summary: RunSummary, manifest: Manifest) -> list[tuple[str, str
     return [
         (
             clean_text(name),
-            render_figure(name, counter.amount),
+            _amount(render_figure(name, counter.amount), counter.between_s, summary),
             clean_text(quantities.get(name, {}).get("provenance") or "not stated"),
         )
         for name, counter in summary.counters.items()

@@ -10,12 +10,15 @@ from trainload.report.plots import Figure, RunPlots, series_names
 from trainload.report.rows import (
     counter_rows,
     energy_rows,
+    gpu_load,
     layer_rows,
     load_rows,
     machine_rows,
     meter_rows,
     quality_rows,
+    render_coverage,
     render_rate,
+    render_warmup,
     setting_rows,
     software_rows,
     time_rows,
@@ -65,43 +68,41 @@ def cards_of(summary: RunSummary) -> list[tuple[str, str, str]]:
         (
             "Step, median",
             render_seconds(step.median_s),
-            f"measured, {summary.warmup.steps} warm-up steps left out",
-        ),
-        (
-            "Throughput",
-            render_rate(summary.examples_per_s).removesuffix(" examples/s"),
-            "examples per second after warm-up, measured",
+            f"measured, {render_warmup(summary)}",
         ),
     ]
+    if summary.examples_per_s is not None:
+        rate = render_rate(summary.examples_per_s).removesuffix(" examples/s")
+        cards.append(("Throughput", rate, "examples per second after warm-up, measured"))
     accuracy = best.validation.get("accuracy") if best else None
     if best is not None and accuracy is not None:
         cards.append(
             ("Best accuracy", render_percent(accuracy), f"validation, epoch {best.epoch + 1}")
         )
-    for column, label in (
-        ("run_cpu_load_fraction", "CPU load of the run"),
-        ("host_cpu_load_fraction", "CPU load of the host"),
-        ("gpu0_load_fraction", "GPU 0 load"),
+    gpu = gpu_load(summary)
+    for label, column in (
+        ("CPU load of the run", summary.columns.get("run_cpu_load_fraction")),
+        ("CPU load of the host", summary.columns.get("host_cpu_load_fraction")),
+        (f"GPU {gpu[0]} load", gpu[1]) if gpu else ("", None),
     ):
-        if column in summary.columns:
-            cards.append(
-                (
-                    label,
-                    render_percent(summary.columns[column].mean),
-                    f"mean over {summary.covered}",
-                )
-            )
+        if column is not None:
+            cards.append((label, render_percent(column.mean), f"mean over {summary.covered}"))
     cards += [
         (
             f"Energy, {s.source}",
             render_energy(s.energy_j, watt_hours=False),
-            f"{s.provenance}, over {summary.covered}",
+            f"{s.provenance}, {_covered(s.between_s, summary)}",
         )
         for s in summary.energy[:2]
     ]
     if summary.peak_rss_bytes is not None:
         cards.append(("Peak memory", render_bytes(summary.peak_rss_bytes), "resident, whole run"))
     return cards
+
+
+def _covered(between_s: float | None, summary: RunSummary) -> str:
+    coverage = render_coverage(between_s, summary)
+    return f"{coverage} of {summary.covered}" if coverage else f"over {summary.covered}"
 
 
 def _render_head(manifest: Manifest, summary: RunSummary, anchor: str) -> str:
@@ -153,7 +154,7 @@ def _render_plots(
     anchor: str,
 ) -> str:
     if not figures:
-        nothing = "No sample was taken." if title == "Loads" else "No step was finished."
+        nothing = "No sample was taken." if title == "Loads" else _no_training(summary, manifest)
         return f'<section><h3>{title}</h3><p class="quiet">{nothing}</p></section>'
     drawn = "".join(
         _render_figure(figure, plots.data["figures"][at], f"{anchor}-plot-{at}", summary, manifest)
@@ -167,6 +168,15 @@ def _render_plots(
         )
         key = f'<ul class="key" aria-label="Shaded stretches of time">{names}</ul>'
     return f'<section><h3>{title}</h3>{key}<div class="plots">{drawn}</div></section>'
+
+
+def _no_training(summary: RunSummary, manifest: Manifest) -> str:
+    """Why no plot of the training is there."""
+    if not summary.steps:
+        return "No step was finished."
+    if "script" in manifest.workload:
+        return "Losses and scores are known to the script alone."
+    return "No loss was finite."
 
 
 def _render_figure(
@@ -224,8 +234,9 @@ def _render_energy(summary: RunSummary, manifest: Manifest) -> str:
 
 
 def _render_environment(manifest: Manifest, summary: RunSummary) -> str:
-    layers = render_table(
-        ("layer", "kind", "output shape", "attributes"), layer_rows(manifest), label="Layers"
+    layers = layer_rows(manifest)
+    layer_table = render_table(
+        ("layer", "kind", "output shape", "attributes"), layers, label="Layers"
     )
     meters = render_table(
         ("meter", "column", "provenance", "source", "refresh", "reason"),
@@ -241,7 +252,7 @@ def _render_environment(manifest: Manifest, summary: RunSummary) -> str:
         render_details("Setting", render_pairs(setting_rows(manifest.setting))),
         render_details("Software", render_pairs(software_rows(manifest.software))),
         render_details("Workload", render_pairs(workload_rows(manifest))),
-        render_details("Layers", layers),
+        render_details("Layers", layer_table) if layers else "",
         render_details(
             "Meters", meters + f"<p>{escape(_sentence(render_sampler(manifest.sampler)))}</p>"
         ),

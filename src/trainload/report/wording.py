@@ -70,8 +70,8 @@ def render_overhead(overhead: Mapping[str, Any] | None) -> str:
         )
     if verdict == "not_resolvable":
         return (
-            "own overhead: not resolvable: noise is larger "
-            f"(interval {_change(low)} … {_change(high)})"
+            f"own overhead: not resolvable: {clean_text(reason or 'noise is larger')} "
+            f"({_change(low)} … {_change(high)})"
         )
     return f"own overhead: not measured{f': {clean_text(reason)}' if reason else ''}"
 
@@ -83,15 +83,15 @@ def render_sampler(sampler: Mapping[str, Any]) -> str:
     # The loop's own time: opening the meters is paid once, before the training begins.
     cpu_s, wall_s = number_of(sampler.get("loop_cpu_s")), number_of(sampler.get("wall_s"))
     share = cpu_s / wall_s if cpu_s is not None and wall_s else None
+    dearest = _dearest_meters(sampler.get("meter_cpu_s"))
     parts = [
         f"{_figure(sampler.get('samples'))} samples at {_figure(sampler.get('rate_hz'))} Hz",
         f"{_figure(sampler.get('late'))} late",
         f"{_figure(sampler.get('missed'))} missed",
-        f"{render_seconds(cpu_s)} of CPU time ({render_percent(share)} of one core)",
+        f"{render_seconds(cpu_s)} of CPU time ({render_percent(share)} of one core"
+        + (f"; dearest meters: {dearest})" if dearest else ")"),
         f"peak memory {render_bytes(number_of(sampler.get('peak_rss_bytes')))}",
     ]
-    if dearest := _dearest_meters(sampler.get("meter_cpu_s")):
-        parts.append(f"most of it reading {dearest}")
     if cores := sampler.get("cores"):
         parts.append(f"on {len(cores)} cores outside the setting")
     if paused_s := number_of(sampler.get("paused_s")):

@@ -43,6 +43,11 @@ def main() -> int:
     except TrainloadError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("error: interrupted\n")
+        return 130
+    if sys.stderr.isatty():
+        sys.stderr.write("\n")
     sys.stdout.write(f"{result.outcome}{f': {result.reason}' if result.reason else ''}\n")
     sys.stdout.write(f"{result.path}\n")
     return 0 if result.outcome == "completed" else 1

@@ -97,6 +97,10 @@ class _Driver:
             status = self._end_worker()
         except WorkerError as error:
             self.stopped_by, self.stop_reason = "failed", str(error)
+        except Exception as error:
+            # Our own mistake: the record says so before the traceback shows it.
+            self.stopped_by, self.stop_reason = "failed", f"the driver met {error!r}"
+            raise
         finally:
             with interrupts_ignored():
                 result = self._close(status)
@@ -152,8 +156,17 @@ class _Driver:
             if warning:
                 self.warnings.append(warning)
             self._maybe_start_blocks(sampling)
-            if self.show is not None:
-                self.show(self._progress(sampling, warning))
+            self._show(sampling, warning)
+
+    def _show(self, sampling: Sampling, warning: str | None) -> None:
+        """Tell whoever watches; a watcher that has gone away is no reason to stop a training."""
+        if self.show is None:
+            return
+        try:
+            self.show(self._progress(sampling, warning))
+        except (OSError, ValueError) as error:
+            self.show = None
+            self.warnings.append(f"progress could not be shown any more: {error}")
 
     def _end_worker(self) -> int:
         """End the worker in good order; a second interrupt ends it at once."""

@@ -23,9 +23,12 @@ from trainload.run.sampler_config import SamplerConfig
 _PACKAGE_ROOT = Path(trainload.__file__).resolve().parent.parent
 
 # The worker may run in another environment's interpreter: it is loaded from its own folder
-# alone, so that nothing else of this environment comes along.
+# alone, so that nothing else of this environment comes along. `-c` puts the current folder on the
+# path, where a user's random.py would stand in for the standard library's: it is taken off first.
 _WORKER_BOOTSTRAP = """
-import importlib.util, sys
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]
+import importlib.util
 path = sys.argv.pop(1)
 spec = importlib.util.spec_from_file_location(
     "trainload_worker", path + "/__init__.py", submodule_search_locations=[path])
@@ -37,7 +40,12 @@ sys.exit(main())
 """
 
 
-_SAMPLER_BOOTSTRAP = "import sys; from trainload.run.sampler import main; sys.exit(main())"
+_SAMPLER_BOOTSTRAP = """
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]
+from trainload.run.sampler import main
+sys.exit(main())
+"""
 
 
 class ExitWatch:
@@ -70,8 +78,8 @@ class WorkerProcess:
 
     def __init__(self, python: str, log_path: Path, environment: Mapping[str, str]) -> None:
         folder = str(_PACKAGE_ROOT / "trainload_worker")
-        with log_path.open("ab") as log:
-            try:
+        try:
+            with log_path.open("ab") as log:
                 self._process = subprocess.Popen(
                     [python, "-c", _WORKER_BOOTSTRAP, folder],
                     stdin=subprocess.PIPE,
@@ -80,8 +88,8 @@ class WorkerProcess:
                     env=dict(environment),
                     start_new_session=True,
                 )
-            except OSError as error:
-                raise WorkerError(f"cannot start {python}: {error.strerror}") from error
+        except OSError as error:
+            raise WorkerError(f"cannot start {python}: {error.strerror}") from error
         self.pid = self._process.pid
         self._exit = ExitWatch(self.pid)
 
@@ -142,15 +150,18 @@ class SamplerProcess:
 
     def __init__(self, config: SamplerConfig, log_path: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": _python_path()}
-        with log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _SAMPLER_BOOTSTRAP],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=environment,
-                start_new_session=True,
-            )
+        try:
+            with log_path.open("ab") as log:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", _SAMPLER_BOOTSTRAP],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env=environment,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise WorkerError(f"cannot start the sampler: {error}") from error
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
         self.pid = self._process.pid

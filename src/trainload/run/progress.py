@@ -1,16 +1,19 @@
 """One line that says where a run stands; text only, printing is the caller's duty."""
 
+import re
+
 from trainload.run.request import RunProgress
 from trainload.units import render_bytes, render_percent, render_seconds
 
 SILENT_AFTER_S = 30.0
 _SHOWN_LOADS = (
-    ("host_cpu_load_fraction", "cpu"),
-    ("gpu0_load_fraction", "gpu"),
-    ("gpu0_memory_used_bytes", "vram"),
-    ("run_rss_bytes", "ram"),
-    ("gpu0_power_w", "power"),
+    (re.compile("host_cpu_load_fraction"), "cpu"),
+    (re.compile(r"gpu\d+_load_fraction"), "gpu"),
+    (re.compile(r"gpu\d+_memory_used_bytes"), "vram"),
+    (re.compile("run_rss_bytes"), "ram"),
+    (re.compile(r"gpu\d+_power_w"), "power"),
 )
+"""Column and label; of several GPUs the first one is shown."""
 
 
 def render_progress(progress: RunProgress, width: int = 120) -> str:
@@ -26,11 +29,10 @@ def render_progress(progress: RunProgress, width: int = 120) -> str:
             parts.append(f"{progress.steps_per_s:.3g} step/s")
         if progress.loss is not None:
             parts.append(f"loss {progress.loss:.4g}")
-    parts += [
-        f"{label} {_render_load(column, progress.loads[column])}"
-        for column, label in _SHOWN_LOADS
-        if column in progress.loads
-    ]
+    for pattern, label in _SHOWN_LOADS:
+        column = next((name for name in progress.loads if pattern.fullmatch(name)), None)
+        if column is not None:
+            parts.append(f"{label} {_render_load(column, progress.loads[column])}")
     if progress.remaining_s is not None:
         parts.append(f"{render_seconds(progress.remaining_s)} left")
     if progress.silent_s > SILENT_AFTER_S:

@@ -46,7 +46,7 @@ class RunRequest:
             raise UsageError(
                 f"--rate {self.rate_hz:g}: must lie between {RATE_LOW_HZ:g} and {RATE_HIGH_HZ:g} Hz"
             )
-        if self.timeout_s is not None and self.timeout_s <= 0:
+        if self.timeout_s is not None and not 0 < self.timeout_s < float("inf"):
             raise UsageError(f"--timeout {self.timeout_s:g}: must be above 0 seconds")
 
 

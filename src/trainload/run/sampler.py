@@ -6,6 +6,7 @@ per sample, and ends by itself when its driver is gone.
 
 import gc
 import json
+import math
 import os
 import resource
 import select
@@ -16,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainload.errors import MeterError
 from trainload.meters import Meter, MeterContext, available_columns, describe_meters, open_meters
 from trainload.record.append import LineAppender
 from trainload.record.tables import SAMPLE_HEAD
@@ -169,7 +169,10 @@ class Sampler:
             values += self._read(position, meter, now_s)
         read_s = time.monotonic() - now_s
         row = [tick, round(now_s, 6), round(read_s, 6), round(time.process_time(), 6), *values]
-        self._appender.append(row)
+        try:
+            self._appender.append(row)
+        except ValueError:  # a meter said NaN or infinity: that is a missing value
+            self._appender.append([v if v is None or math.isfinite(v) else None for v in row])
         self.stats.samples += 1
 
     def _read(self, position: int, meter: Meter, now_s: float) -> list[Any]:
@@ -181,7 +184,7 @@ class Sampler:
         try:
             values = meter.read(now_s)
             self._read_cpu_s[position] += time.thread_time() - begun_s
-        except MeterError:
+        except Exception:  # noqa: BLE001 - one meter's fault must not end the others' readings
             errors = self.stats.meter_errors
             errors[meter.name] = errors.get(meter.name, 0) + 1
             self._failures[position] += 1
@@ -235,6 +238,7 @@ def main() -> int:
     context = MeterContext(
         target_pid=config.target_pid,
         accelerator_uuids=_tuple(config.accelerator_uuids),
+        accelerator_indices=_tuple(config.accelerator_indices),
         cores=_tuple(config.run_cores),
         interval_s=1.0 / config.rate_hz,
         replay_path=Path(config.replay_path) if config.replay_path else None,

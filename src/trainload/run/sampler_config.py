@@ -11,6 +11,7 @@ class SamplerConfig:
     rate_hz: float = 10.0
     target_pid: int | None = None
     accelerator_uuids: tuple[str, ...] | None = None
+    accelerator_indices: tuple[int, ...] | None = None
     run_cores: tuple[int, ...] | None = None
     own_cores: tuple[int, ...] | None = None
     """Cores for the sampler itself, outside the setting where there are any."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import WorkerError
-from trainload.record import LineReader, layout, read_tail
+from trainload.record import SAMPLE_HEAD, LineReader, layout, read_tail
 from trainload.run.processes import ExitWatch, SamplerProcess
 from trainload.run.request import RunRequest
 from trainload.run.sampler_config import SamplerConfig
@@ -65,6 +65,7 @@ class Sampling:
             rate_hz=self.request.rate_hz,
             target_pid=self.worker_pid,
             accelerator_uuids=tuple(a.uuid for a in self.request.setting.accelerators),
+            accelerator_indices=tuple(a.index for a in self.request.setting.accelerators),
             run_cores=self.request.setting.cores,
             own_cores=self.own_cores,
             tegrastats_path=self.request.tegrastats_path,
@@ -77,10 +78,12 @@ class Sampling:
         """Replace a sampler that died; what happened, or None while all is well."""
         if self._process is None or self._process.ended is None:
             return None
-        if len(self.deaths) > MAX_RESTARTS:
-            return None
         self._note_death(self._process.ended)
         self._process.kill()
+        self.blocks_started = False
+        if len(self.deaths) > MAX_RESTARTS:
+            self._process = None
+            return f"{self.deaths[-1]}; the last of {MAX_RESTARTS}: training goes on unmeasured"
         try:
             self.start()
         except WorkerError:
@@ -90,9 +93,7 @@ class Sampling:
     @property
     def exit_watches(self) -> tuple[ExitWatch, ...]:
         """What to wait on beside the worker, so that a death is seen at once."""
-        if self._process is None or len(self.deaths) > MAX_RESTARTS:
-            return ()
-        return (self._process.exit_watch,)
+        return () if self._process is None else (self._process.exit_watch,)
 
     def start_blocks(self, step_s: float) -> None:
         """Begin the pauses that measure the sampler's own cost, long enough for many steps."""
@@ -103,13 +104,13 @@ class Sampling:
         self.blocks_started = True
 
     def stop(self) -> None:
-        """End the sampler and gather its statistics; nothing of it runs when this returns."""
-        if self._process is None:
-            return
-        died = self._process.ended
-        last = self._process.stop()
-        if last is None:
-            self._note_death(died)
+        """End the sampler and gather all statistics; nothing of it runs when this returns."""
+        last = None
+        if self._process is not None:
+            died = self._process.ended
+            last = self._process.stop()
+            if last is None:
+                self._note_death(died)
         if self.deaths:
             self.stats += _earlier_stats(self.run_dir / layout.SAMPLES, last is None)
         if last is not None:
@@ -169,13 +170,24 @@ class Sampling:
 
 
 def _earlier_stats(samples_path: Path, with_last: bool) -> list[dict[str, Any]]:
-    """The last statistics of samplers that died, one for each header in the file."""
+    """Statistics of samplers that died, one for each header in the file.
+
+    What a sampler could not tell any more is counted from the rows it left.
+    """
     found: list[dict[str, Any]] = []
-    latest: dict[str, Any] | None = None
+    rows: list[list[Any]] = []
     for value in LineReader(path=samples_path).read_rest():
         if isinstance(value, dict) and "columns" in value:
-            found += [latest] if latest else []
-            latest = None
-        elif isinstance(value, dict) and isinstance(value.get("stats"), dict):
-            latest = value["stats"]
-    return [*found, latest] if latest and with_last else found
+            found.append({"samples": 0})
+            rows.append([])
+        elif found and isinstance(value, dict) and isinstance(value.get("stats"), dict):
+            found[-1] = {**value["stats"], "samples": found[-1]["samples"]}
+        elif found and isinstance(value, list) and len(value) >= len(SAMPLE_HEAD):
+            found[-1]["samples"] += 1
+            rows[-1] = [rows[-1][0] if rows[-1] else value, value]
+    for one, ends in zip(found, rows, strict=True):
+        if ends:
+            first, last = ends
+            one["wall_s"] = last[1] - first[1]
+            one["cpu_s"], one["loop_cpu_s"] = last[3], last[3] - first[3]
+    return found if with_last else found[:-1]

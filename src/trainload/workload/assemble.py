@@ -73,6 +73,7 @@ def assemble_workload(model: str, words: Mapping[str, str], *, seed: int = 0) ->
         cls, field_name = names[name]
         hint = typing.get_type_hints(cls, include_extras=True)[field_name]
         values.setdefault(cls, {})[field_name] = parse_word(hint, text, f"--set {name}")
+    _refuse_idle_words(values.get(DataOptions, {}))
     data = _choose_data(build_checked(DataOptions, values.get(DataOptions, {}), "data"))
     options_values = values.get(options_type, {})
     options_values.setdefault("inputs", data.features)
@@ -95,6 +96,16 @@ def _family(model: str) -> tuple[type[Any], Any]:
     if model not in MODELS:
         raise WorkloadError(f"unknown model {model!r}{suggest(model, MODELS)}")
     return MODELS[model]
+
+
+def _refuse_idle_words(given: Mapping[str, Any]) -> None:
+    """Words that would have no effect beside the data chosen are a mistake."""
+    generated = given.get("data", "keypoints") == "keypoints"
+    idle = ("label_column", "group_column") if generated else ("frames_fraction",)
+    for name in idle:
+        if name in given:
+            kind = "a table: give one with --data" if generated else "generated keypoints"
+            raise WorkloadError(f"{name} is for {kind}")
 
 
 def _choose_data(options: DataOptions) -> Data:

@@ -29,6 +29,8 @@ KEYPOINT_CLASS_COUNTS: Mapping[str, int] = {
 KEYPOINT_FEATURES = 75
 """25 joints × (x, y, confidence); source: study L, section 3.2."""
 
+FLOAT32_MAX = 3.4028234663852886e38
+
 Fraction = Annotated[float, Bounds(above=0, below=1)]
 
 
@@ -123,6 +125,11 @@ def _scan_rows(
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise WorkloadError(f"{path}: column {twice[0]!r} is named twice in the first line")
+    if label_column == group_column:
+        raise WorkloadError(
+            f"{label_column!r} cannot be both the label and the group: "
+            "a split by class would leave classes out of training"
+        )
     for asked in filter(None, (label_column, group_column)):
         if asked not in header:
             raise WorkloadError(f"{path}: no column {asked!r}{suggest(asked, header)}")
@@ -172,5 +179,7 @@ def _check_number(text: str, where: str) -> None:
         value = float(text)
     except ValueError:
         raise WorkloadError(f"{where}: {text!r} is not a number") from None
-    if value != value or value in (float("inf"), float("-inf")):
-        raise WorkloadError(f"{where}: {text!r} is not finite")
+    if "_" in text:  # Python's own spelling of thousands, not a table's
+        raise WorkloadError(f"{where}: {text!r} is not a number")
+    if not abs(value) <= FLOAT32_MAX:
+        raise WorkloadError(f"{where}: {text!r} is not finite, or too large for float32")
