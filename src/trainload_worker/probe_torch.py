@@ -29,6 +29,7 @@ class StepProbe:
         self._log: StepLog | None = None
         self._clock: StepClock | None = None
         self._leader: Any = None
+        self._start_s: float | None = None
         self._flush_s = 0.0
         self._hooks: list[Any] = []
 
@@ -49,10 +50,10 @@ class StepProbe:
         assert self._clock is not None
         return self._clock.collect(drain)
 
-    def _on_first_call(self, module: Any, _inputs: Any) -> None:
+    def _on_first_call(self, _module: Any, _inputs: Any) -> None:
         """The first step starts with the first call of any module; then this hook is gone."""
         self._hooks.pop(0).remove()
-        self._begin(next(module.parameters(), None))
+        self._start_s = time.monotonic()
 
     def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if self._leader is None:
@@ -60,18 +61,19 @@ class StepProbe:
         if optimizer is not self._leader:
             return
         if self._clock is None:
-            self._begin(optimizer.param_groups[0]["params"][0])
-        assert self._clock is not None
+            self._clock = self._begin(optimizer.param_groups[0]["params"][0])
         self._clock.mark(None)
         if time.monotonic() >= self._flush_s:
             self._flush(drain=False)
 
-    def _begin(self, parameter: Any) -> None:
-        on_cuda = parameter is not None and parameter.device.type == "cuda"
-        self._clock = CudaStepClock(parameter.device) if on_cuda else HostStepClock()
+    def _begin(self, parameter: Any) -> StepClock:
+        """The clock for where the trained parameters are; a device is waited for this once."""
+        now_s = time.monotonic()
         self._log = StepLog(self, self._events, epoch=0, first_step=0)
-        self._log.begin(time.monotonic())
-        self._flush_s = time.monotonic() + FLUSH_PERIOD_S
+        self._log.begin(now_s if self._start_s is None else self._start_s)
+        self._flush_s = now_s + FLUSH_PERIOD_S
+        on_cuda = parameter.device.type == "cuda"
+        return CudaStepClock(parameter.device) if on_cuda else HostStepClock()
 
     def _flush(self, drain: bool) -> None:
         if self._log is not None:

@@ -31,7 +31,7 @@ from trainload.run.interrupts import Terminated, interrupts_ignored, signals_as_
 from trainload.run.overhead import measure_overhead
 from trainload.run.processes import WorkerProcess, worker_environment
 from trainload.run.request import RunProgress, RunRequest, RunResult
-from trainload.run.sampling import BLOCK_COUNT, BLOCK_HIGH_S, CYCLE_BLOCKS, Sampling
+from trainload.run.sampling import Sampling
 from trainload.run.spans import StepSpans
 from trainload.run.verdict import Ending, decide_outcome, read_oom_kills
 
@@ -76,7 +76,7 @@ class _Driver:
         self.start_s = self.heard_s = run.manifest.clock.start_s
         self.events = LineReader(path=run.path / layout.EVENTS)
         self.facts = WorkerFacts()
-        self.spans = StepSpans(keep_s=BLOCK_COUNT * CYCLE_BLOCKS * BLOCK_HIGH_S)
+        self.spans = StepSpans(keep_s=float("inf"))
         self.limits = read_cgroup_limits()
         self.oom_before = read_oom_kills(self.limits)
         self.worker: WorkerProcess | None = None
@@ -189,7 +189,8 @@ class _Driver:
         if sampling.blocks_started or not self.request.check_overhead or step_s is None:
             return
         if self.spans.trained_s >= WARM_UP_S:
-            sampling.start_blocks(step_s)
+            planned_s = sampling.start_blocks(step_s)
+            self.spans.keep_s = self.spans.trained_s + planned_s
 
     def _progress(self, sampling: Sampling, warning: str | None) -> RunProgress:
         now_s = time.monotonic()
@@ -214,10 +215,9 @@ class _Driver:
 
     def _steps_per_s(self) -> float | None:
         """Rate over the whole training so far, validation included: what time left depends on."""
-        begun = next((p["start_s"] for p in self.facts.phases if p["name"] == "train"), None)
-        if begun is None or not self.facts.steps or self.facts.last_s is None:
+        if not self.spans.starts_s or self.facts.last_s is None:
             return None
-        trained_s = self.facts.last_s - self.start_s - begun
+        trained_s = self.facts.last_s - self.spans.starts_s[0]
         return self.facts.steps / trained_s if trained_s > 0 else None
 
     def _close(self, status: int) -> RunResult:

@@ -95,13 +95,17 @@ class Sampling:
         """What to wait on beside the worker, so that a death is seen at once."""
         return () if self._process is None else (self._process.exit_watch,)
 
-    def start_blocks(self, step_s: float) -> None:
-        """Begin the pauses that measure the sampler's own cost, long enough for many steps."""
+    def start_blocks(self, step_s: float) -> float:
+        """Begin the pauses that measure the sampler's own cost; how many seconds they will take.
+
+        Each is long enough for many steps.
+        """
         if self._process is None:
-            return  # sampling was given up
+            return 0.0  # sampling was given up
         block_s = min(max(BLOCK_LOW_S, BLOCK_STEPS * step_s), BLOCK_HIGH_S)
         self._process.start_blocks(block_s, CYCLE_BLOCKS * block_s, BLOCK_COUNT)
         self.blocks_started = True
+        return BLOCK_COUNT * CYCLE_BLOCKS * block_s
 
     def stop(self) -> None:
         """End the sampler and gather all statistics; nothing of it runs when this returns."""
