@@ -1,8 +1,9 @@
 """Tells from inside a torch program when its steps end; changes nothing the program computes.
 
 A step ends when the program's first optimizer has stepped: gradient accumulation counts once, and
-a second optimizer falls into the step after. Whatever goes wrong in here switches the probe off
-and leaves the training alone.
+a second optimizer falls into the step after. The very first one, whose start nobody saw, only
+starts the clock: hooks on modules would tell it, but compiled modules complain of them. Whatever
+goes wrong in here switches the probe off and leaves the training alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import time
 from typing import Any, Callable
 
 import torch
-from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from trainload_worker.backend_torch import HostStepClock, StepClock, read_software
@@ -29,16 +29,12 @@ class StepProbe:
         self._log: StepLog | None = None
         self._clock: StepClock | None = None
         self._leader: Any = None
-        self._start_s: float | None = None
         self._flush_s = 0.0
         self._hooks: list[Any] = []
 
     def attach(self) -> None:
-        """Begins to watch every optimizer and the first call of a module."""
-        self._hooks = [
-            register_module_forward_pre_hook(self._guard(self._on_first_call)),
-            register_optimizer_step_post_hook(self._guard(self._on_step)),
-        ]
+        """Begins to watch every optimizer."""
+        self._hooks = [register_optimizer_step_post_hook(self._guard(self._on_step))]
 
     def finish(self) -> None:
         """Writes what is still held and stops watching; waits for the device."""
@@ -50,11 +46,6 @@ class StepProbe:
         assert self._clock is not None
         return self._clock.collect(drain)
 
-    def _on_first_call(self, _module: Any, _inputs: Any) -> None:
-        """The first step starts with the first call of any module; then this hook is gone."""
-        self._hooks.pop(0).remove()
-        self._start_s = time.monotonic()
-
     def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if self._leader is None:
             self._leader = optimizer
@@ -62,18 +53,19 @@ class StepProbe:
             return
         if self._clock is None:
             self._clock = self._begin(optimizer.param_groups[0]["params"][0])
+            return
         self._clock.mark(None)
         if time.monotonic() >= self._flush_s:
             self._flush(drain=False)
 
     def _begin(self, parameter: Any) -> StepClock:
         """The clock for where the trained parameters are; a device is waited for this once."""
-        now_s = time.monotonic()
-        self._log = StepLog(self, self._events, epoch=0, first_step=0)
-        self._log.begin(now_s if self._start_s is None else self._start_s)
-        self._flush_s = now_s + FLUSH_PERIOD_S
         on_cuda = parameter.device.type == "cuda"
-        return CudaStepClock(parameter.device) if on_cuda else HostStepClock()
+        clock: StepClock = CudaStepClock(parameter.device) if on_cuda else HostStepClock()
+        self._log = StepLog(self, self._events, epoch=0, first_step=1)
+        self._log.begin(time.monotonic())
+        self._flush_s = time.monotonic() + FLUSH_PERIOD_S
+        return clock
 
     def _flush(self, drain: bool) -> None:
         if self._log is not None:
