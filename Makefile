@@ -25,7 +25,10 @@ tests: $(VENV)/.test-ready
 bench: $(VENV)/.test-ready
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/record_hour.py
+	$(BIN)/python bench/meter_cost.py
+	$(BIN)/python bench/step_probe.py
 	$(BIN)/python bench/sampler_overhead.py
+	$(BIN)/python bench/kill_chaos.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

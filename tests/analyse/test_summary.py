@@ -79,7 +79,8 @@ def test_pauses_are_no_gaps_but_their_samples_are_missing(make_run):
 def test_a_run_that_left_little_is_summarised(make_run, options):
     run = open_run(make_run(**options))
     summary = summarise_run(run)
-    json.dumps(summary.to_json(), allow_nan=False)
+    assert json.loads(json.dumps(summary.to_json(), allow_nan=False))["run_id"] == run.path.name
+    assert summary.steps == run.steps.height and summary.epochs == run.epochs.height
     sample_curves(run.samples, run.steps, metered_columns(run.samples))
     loss_curve(run.steps)
     epoch_curves(run.epochs, run.steps, ["validation_accuracy"])

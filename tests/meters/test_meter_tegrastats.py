@@ -149,7 +149,7 @@ def test_other_lines_are_a_meter_error(line):
         parse_tegrastats_line(line)
 
 
-def only_meter_errors(line: str) -> None:
+def check_only_meter_errors(line: str) -> None:
     try:
         reading = parse_tegrastats_line(line)
     except MeterError:
@@ -160,19 +160,19 @@ def only_meter_errors(line: str) -> None:
 
 @given(st.text())
 def test_any_text_gives_a_reading_or_a_meter_error(line):
-    only_meter_errors(line)
-    only_meter_errors("RAM 1/2MB CPU [" + line)
+    check_only_meter_errors(line)
+    check_only_meter_errors("RAM 1/2MB CPU [" + line)
 
 
 @given(st.sampled_from(LINES), st.integers(0, 600), st.integers(0, 40), st.text(max_size=20))
 def test_a_damaged_line_gives_a_reading_or_a_meter_error(line, start, length, junk):
-    only_meter_errors(line[:start] + junk + line[start + length :])
+    check_only_meter_errors(line[:start] + junk + line[start + length :])
 
 
 @given(st.sampled_from(LINES), st.text("0123456789", min_size=1, max_size=9000))
 def test_absurd_numbers_give_a_reading_or_a_meter_error(line, digits):
     for word in ("573", "34", "4", "0"):
-        only_meter_errors(line.replace(word, digits))
+        check_only_meter_errors(line.replace(word, digits))
 
 
 def read_columns(meter: Meter, t_s: float = 0.0) -> dict[str, object]:

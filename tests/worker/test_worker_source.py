@@ -30,7 +30,8 @@ def imported_rooms(tree: ast.Module) -> set[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_the_syntax_is_that_of_python_3_8(path: Path) -> None:
-    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+    tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+    assert ast.get_docstring(tree), "a module says its duty in its first line"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

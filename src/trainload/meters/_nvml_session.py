@@ -140,3 +140,21 @@ class NvmlReadings:
     def close(self) -> None:
         """Shut the session down."""
         self._session.close()
+
+
+class NvmlMeter:
+    """Reads some quantities of the selected GPUs through cached handles."""
+
+    def __init__(self, name: str, period_s: float, readings: NvmlReadings) -> None:
+        self.name = name
+        self.period_s = period_s
+        self._readings = readings
+        self.quantities = readings.quantities
+
+    def read(self, t_s: float) -> list[Value]:  # noqa: ARG002 - NVML states present values
+        """The available quantities of each GPU in turn."""
+        return self._readings.read()
+
+    def close(self) -> None:
+        """Shut this meter's NVML session down."""
+        self._readings.close()

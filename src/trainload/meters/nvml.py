@@ -7,7 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from trainload.errors import MeterError
-from trainload.meters._nvml_session import Gpu, NvmlReadings, Reading, open_nvml_session
+from trainload.meters._nvml_session import (
+    Gpu,
+    NvmlMeter,
+    NvmlReadings,
+    Reading,
+    open_nvml_session,
+)
 from trainload.meters.meter import AbsentMeter, Meter, MeterContext, Quantity, Value
 
 _NAME = "nvml"
@@ -16,25 +22,6 @@ _WINDOW_REASON = (
     "product, so that faster reads repeat a value"
 )
 _AVERAGE_REASON = "Ampere (but not GA100) and later average it over 1 s; earlier ones do not"
-
-
-class NvmlMeter:
-    """Reads the quick quantities of the selected GPUs through cached handles."""
-
-    name = _NAME
-    period_s = 0.0
-
-    def __init__(self, readings: NvmlReadings) -> None:
-        self._readings = readings
-        self.quantities = readings.quantities
-
-    def read(self, t_s: float) -> list[Value]:  # noqa: ARG002 - NVML states present values
-        """The available quantities of each GPU in turn."""
-        return self._readings.read()
-
-    def close(self) -> None:
-        """Shut this meter's NVML session down."""
-        self._readings.close()
 
 
 def open_nvml_meter(context: MeterContext, library: Any = None) -> Meter:
@@ -49,7 +36,7 @@ def open_nvml_meter(context: MeterContext, library: Any = None) -> Meter:
             _memory(session.library, gpu),
             _power(session.library, gpu),
         ]
-    return NvmlMeter(NvmlReadings(session, wanted))
+    return NvmlMeter(_NAME, 0.0, NvmlReadings(session, wanted))
 
 
 def _utilisation(library: Any, gpu: Gpu) -> Reading:

@@ -8,11 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import MeterError
-from trainload.meters._nvml_session import Gpu, NvmlReadings, Reading, open_nvml_session
+from trainload.meters._nvml_session import (
+    Gpu,
+    NvmlMeter,
+    NvmlReadings,
+    Reading,
+    open_nvml_session,
+)
 from trainload.meters._process_stat import is_in_tree
 from trainload.meters.meter import AbsentMeter, Meter, MeterContext, Quantity, Value
 
 _NAME = "nvml_state"
+_PERIOD_S = 1.0
 _CLOCK_SM = 1
 _CLOCK_MEMORY = 2
 _TEMPERATURE_GPU = 0
@@ -20,25 +27,6 @@ _RUN_MEMORY_REASON = (
     "processes that the driver lists and that belong to the run; missing where it lists none or "
     "only process ids from outside this container"
 )
-
-
-class NvmlStateMeter:
-    """Reads the slow quantities of the selected GPUs through cached handles."""
-
-    name = _NAME
-    period_s = 1.0
-
-    def __init__(self, readings: NvmlReadings) -> None:
-        self._readings = readings
-        self.quantities = readings.quantities
-
-    def read(self, t_s: float) -> list[Value]:  # noqa: ARG002 - NVML states present values
-        """The available quantities of each GPU in turn."""
-        return self._readings.read()
-
-    def close(self) -> None:
-        """Shut this meter's NVML session down."""
-        self._readings.close()
 
 
 def open_nvml_state_meter(context: MeterContext, library: Any = None) -> Meter:
@@ -55,7 +43,7 @@ def open_nvml_state_meter(context: MeterContext, library: Any = None) -> Meter:
             _throttle(session.library, gpu),
             _run_memory(session.library, gpu, context.proc_root, context.target_pid),
         ]
-    return NvmlStateMeter(NvmlReadings(session, wanted))
+    return NvmlMeter(_NAME, _PERIOD_S, NvmlReadings(session, wanted))
 
 
 def _clock(library: Any, gpu: Gpu, name: str, kind: int) -> Reading:
