@@ -11,8 +11,7 @@ TrainloadError
 │   ├── RecordTooOld    written by a version whose format is no longer read
 │   ├── RecordTooNew    written by a later version
 │   └── RecordIncomplete  the run has left nothing readable yet
-├── MissingPart         an optional library the verb needs is not installed
-└── UnknownHardware     a device name the catalogue does not hold
+└── MissingPart         an optional library the verb needs is not installed
 
 A message says what, where and the next act. Only `cli` catches these.
 Out of memory or an absent meter is an outcome with its reason, not an exception.
@@ -65,7 +64,3 @@ class RecordIncomplete(RecordError):
 
 class MissingPart(TrainloadError):
     """An optional library that the verb needs is not installed."""
-
-
-class UnknownHardware(TrainloadError):
-    """A device name the catalogue does not hold."""

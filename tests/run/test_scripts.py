@@ -160,5 +160,7 @@ def test_words_for_the_other_kind_are_refused(tmp_path):
         prepare_request(str(tmp_path / "none.py"), [], out=tmp_path)
     with pytest.raises(UsageError, match="after --"):
         prepare_request("train.py", ["epochs=3"], out=tmp_path)
+    with pytest.raises(UsageError, match="'--seed 7' is for the built-in models"):
+        prepare_request("train.py", [], seed=7, out=tmp_path)
     with pytest.raises(UsageError, match="only a script"):
         prepare_request("mlp", [], arguments=["--epochs"], out=tmp_path)

@@ -165,7 +165,7 @@ def _print_result(result: Any, as_json: bool) -> None:
             print_run(result.path)
     except (MissingPart, RecordError, KeyboardInterrupt) as error:
         # The run itself is safe on disk: reading it back is a convenience here.
-        sys.stderr.write(f"note: no summary here: {error or 'interrupted'}\n")
+        sys.stderr.write(f"note: no summary here: {str(error) or 'interrupted'}\n")
     if as_json:
         document = {
             "path": str(result.path),

@@ -115,9 +115,9 @@ def _choose_workload(
         if arguments:
             raise UsageError(f"{arguments[0]!r}: only a script takes arguments of its own")
         return assemble_workload(model, parse_words(words), seed=seed)
-    if words:
+    if words or seed:
         raise UsageError(
-            f"{words[0]!r} is for the built-in models; "
+            f"{words[0] if words else f'--seed {seed}'!r} is for the built-in models; "
             f"give a script its own arguments after --, as in: {model} -- --epochs 3"
         )
     return script_workload(model, arguments)
