@@ -43,9 +43,17 @@ def test_no_cost_under_noise_is_not_resolvable():
 def test_too_little_to_say():
     starts, ends = make_steps(PAUSES, 0.005, 0.005, 3)
     few = measure_overhead(starts, ends, PAUSES[:2], origin_s=100.0)
-    assert few.verdict == "not_measured" and "at least 5" in few.reason and few.ratio is None
+    assert few.verdict == "not_measured" and "at least 6" in few.reason and few.ratio is None
     none = measure_overhead(starts, ends, [], origin_s=100.0)
     assert none.verdict == "not_measured"
+
+
+@pytest.mark.parametrize("count", range(1, 31))
+def test_any_number_of_pauses_has_an_answer(count):
+    starts, ends = make_steps(PAUSES[:count], 0.005, 0.005, 40, noise=0.05)
+    found = measure_overhead(starts, ends, PAUSES[:count], origin_s=100.0)
+    assert (found.verdict == "not_measured") == (count < 6)
+    assert (found.ratio is None) == (count < 6)
 
 
 def test_steps_longer_than_a_pause_cannot_be_compared():

@@ -14,7 +14,8 @@ from trainload.intervals import ratio_interval
 
 MIN_STEPS = 3
 """Whole steps needed on each side of a comparison."""
-MIN_COMPARISONS = 5
+MIN_COMPARISONS = 6
+"""The fewest of which trimming leaves the four values that an interval needs."""
 
 METHOD = (
     "mean step time with the sampler active over mean step time with it paused; "
