@@ -13,7 +13,7 @@ import time
 import traceback
 from typing import NoReturn
 
-from trainload_worker.backends import Opened, create_backend, create_probe
+from trainload_worker.backends import Opened, create_backend, create_layer_probe, create_probe
 from trainload_worker.errors import SpecError, WorkerProblem
 from trainload_worker.events import EventWriter
 from trainload_worker.outcomes import (
@@ -101,17 +101,26 @@ class _Run:
         )
         self._end()
         self._begin("train")
-        train(spec, backend, prepared, self._events, self._stop)
+        probe = create_layer_probe(spec.framework, self._events, spec.layers)
+        probe.attach()
+        try:
+            train(spec, backend, prepared, self._events, self._stop)
+        finally:
+            probe.finish()
         self._end()
 
     def _execute_script(self, spec: ScriptSpec, notes: list[str]) -> None:
         probe, opened = create_probe(spec.framework, self._events)
         self._greet(opened, notes)
         self._begin("script")
+        layers = create_layer_probe(spec.framework, self._events, spec.layers)
+        # In this order: a step's end is taken before the layers' probe does its work after it.
         probe.attach()
+        layers.attach()
         try:
             run_script(spec)
         finally:
+            layers.finish()
             probe.finish()
         self._end()
 

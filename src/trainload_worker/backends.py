@@ -10,7 +10,7 @@ from typing import Mapping, Protocol, Sequence
 from trainload_worker.data import Dataset
 from trainload_worker.errors import FrameworkError, SpecError
 from trainload_worker.events import EventWriter
-from trainload_worker.spec import Spec
+from trainload_worker.spec import LayersSpec, Spec
 from trainload_worker.split import Split
 
 BACKENDS: Mapping[str, str] = {
@@ -119,3 +119,25 @@ def create_probe(framework: str, events: EventWriter) -> tuple[Probe, Opened]:
     except (ImportError, OSError) as error:
         raise FrameworkError(f"{framework} cannot be imported: {error}") from error
     return module.StepProbe(events), module.open_torch()
+
+
+def create_layer_probe(framework: str, events: EventWriter, layers: LayersSpec | None) -> Probe:
+    """The probe that tells layers apart, or one that does nothing where none is asked for."""
+    if layers is None:
+        return NoProbe()
+    if framework != "torch":
+        raise SpecError(f"layers of {framework!r} cannot be told apart; this worker knows torch")
+    probe: Probe = importlib.import_module("trainload_worker.layers_torch").LayerProbe(
+        events, layers
+    )
+    return probe
+
+
+class NoProbe:
+    """Watches nothing."""
+
+    def attach(self) -> None:
+        """Nothing to begin."""
+
+    def finish(self) -> None:
+        """Nothing to end."""

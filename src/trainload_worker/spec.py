@@ -110,6 +110,16 @@ class SettingSpec:
 
 
 @dataclass(frozen=True)
+class LayersSpec:
+    """Tracing of layers: its share of the training time, and where windows are saved."""
+
+    budget: float
+    folder: str
+    file_form: str
+    """A file's name, with `{index}` for the number of the window."""
+
+
+@dataclass(frozen=True)
 class Spec:
     """All that a run of a layer graph needs to know."""
 
@@ -122,6 +132,7 @@ class Spec:
     setting: SettingSpec
     parent_pid: int | None
     fake: Mapping[str, Any]
+    layers: LayersSpec | None
 
 
 @dataclass(frozen=True)
@@ -134,6 +145,7 @@ class ScriptSpec:
     arguments: tuple[str, ...]
     setting: SettingSpec
     parent_pid: int | None
+    layers: LayersSpec | None
 
 
 AnySpec = Union[Spec, ScriptSpec]
@@ -160,6 +172,7 @@ def parse_spec(text: str | bytes) -> AnySpec:
             arguments=script.texts("arguments"),
             setting=_parse_setting(root.node("setting")),
             parent_pid=root.optional_whole("parent_pid"),
+            layers=_parse_layers(root),
         )
     return Spec(
         events_path=root.text("events_path"),
@@ -171,6 +184,7 @@ def parse_spec(text: str | bytes) -> AnySpec:
         setting=_parse_setting(root.node("setting")),
         parent_pid=root.optional_whole("parent_pid"),
         fake=root.mapping("fake") if root.has("fake") else {},
+        layers=_parse_layers(root),
     )
 
 
@@ -244,6 +258,17 @@ class _Node:
         if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
             raise self.wrong(name, "must be a list of whole numbers")
         return tuple(values)
+
+
+def _parse_layers(root: _Node) -> LayersSpec | None:
+    if not root.has("layers"):
+        return None
+    node = root.node("layers")
+    return LayersSpec(
+        budget=node.fraction("budget"),
+        folder=node.text("folder"),
+        file_form=node.text("file_form"),
+    )
 
 
 def _parse_graph(node: _Node) -> GraphSpec:

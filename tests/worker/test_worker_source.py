@@ -14,6 +14,9 @@ FRAMEWORK_DOORS = {
     "graph_torch.py": "torch",
     "clock_torch.py": "torch",
     "probe_torch.py": "torch",
+    "layers_torch.py": "torch",
+    "modules_torch.py": "torch",
+    "tracer_torch.py": "torch",
 }
 
 

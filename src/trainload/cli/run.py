@@ -13,6 +13,7 @@ Examples:
   trainload run mlp --epochs 3
   trainload run mlp --set hidden_units=512 --set activation=silu --setting cpu0-1 --out runs/
   trainload run mlp --data poses.csv --label-column skill --group-column video --timeout 600
+  trainload run mlp --layers
   trainload run train.py -- --epochs 3 --lr 1e-3"""
 
 
@@ -46,6 +47,14 @@ def run_verb(
     check_overhead: bool = typer.Option(
         True, help="Measure the sampler's own cost by short pauses in sampling."
     ),
+    layers: bool | None = typer.Option(
+        None,
+        "--layers/--no-layers",
+        help="Trace a few steps now and then, layer by layer; default for scripts.",
+    ),
+    layer_budget: float = typer.Option(
+        0.03, help="Share of the training time that tracing layers may cost."
+    ),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress line."),
     as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
     fake: str | None = typer.Option(None, hidden=True),
@@ -57,6 +66,7 @@ def run_verb(
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
     from trainload.run import execute_run, prepare_request
+    from trainload.workload import looks_like_script
 
     named = {
         "epochs": epochs,
@@ -68,6 +78,8 @@ def run_verb(
         "label_column": label_column,
         "group_column": group_column,
     }
+    if layers is None:
+        layers = framework == "torch" and looks_like_script(model)
     named_words = [f"{name}={value}" for name, value in named.items() if value is not None]
     _check_framework(framework, python)
     request = prepare_request(
@@ -84,6 +96,7 @@ def run_verb(
         python=python or sys.executable,
         tegrastats_path=_check_tegrastats(tegrastats),
         check_overhead=check_overhead,
+        layer_budget=layer_budget if layers else None,
         fake=_parse_fake(fake),
     )
     result = execute_run(request, None if quiet or as_json else _ProgressLine())

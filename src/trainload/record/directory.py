@@ -132,8 +132,20 @@ def fields_from_facts(manifest: Manifest, facts: WorkerFacts) -> dict[str, Any]:
         "setting": {**manifest.setting, "obtained": facts.obtained},
         "data": facts.data,
         "model": facts.model,
+        "layers": _layers_field(manifest, facts),
         "phases": tuple(facts.phases),
         "training_completed": (facts.end or {}).get("outcome") == "completed",
+    }
+
+
+def _layers_field(manifest: Manifest, facts: WorkerFacts) -> dict[str, Any] | None:
+    if manifest.layers is None:
+        return None
+    return {
+        **manifest.layers,
+        "windows": facts.windows,
+        "cost_s": round(facts.window_cost_s, 6),
+        "failure": facts.layers_failure,
     }
 
 

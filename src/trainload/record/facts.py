@@ -20,6 +20,9 @@ class WorkerFacts:
     obtained: dict[str, Any] | None = None
     data: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
+    windows: int = 0
+    window_cost_s: float = 0.0
+    layers_failure: str | None = None
     phases: list[dict[str, Any]] = field(default_factory=list)
     end: dict[str, Any] | None = None
     steps: int = 0
@@ -47,6 +50,11 @@ class WorkerFacts:
             setattr(self, kind, {k: v for k, v in event.items() if k not in ("kind", "t_s")})
         elif kind == "probe" and event.get("state") == "failed":
             self.model = {**self.model, "probe_failure": str(event.get("reason"))}
+        elif kind == "window" and is_number(event.get("cost_s")):
+            self.windows += 1
+            self.window_cost_s += event["cost_s"]
+        elif kind == "layers" and event.get("state") == "failed":
+            self.layers_failure = str(event.get("reason"))
         elif kind == "phase":
             self._add_phase(event, start_s)
         elif kind == "steps":

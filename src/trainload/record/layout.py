@@ -1,14 +1,45 @@
 """Names of the files in a run directory; every other room asks here."""
 
+import re
+
 MANIFEST = "run.json"
 EVENTS = "events.jsonl"
 SAMPLES = "samples.jsonl"
 STEPS_TABLE = "steps.parquet"
 SAMPLES_TABLE = "samples.parquet"
 EPOCHS_TABLE = "epochs.parquet"
+LAYERS_TABLE = "layers.parquet"
+WINDOW_GLOB = "window-*.json"
+EVENTS_GLOB = "events-r*.jsonl"
+TRACE_GLOB = "trace*.json.gz"
 WORKER_LOG = "worker.log"
 SAMPLER_LOG = "sampler.log"
 RESERVE = ".reserve"
 """Space held from the start so that the outcome can be written on a full disk."""
 
 RESERVE_BYTES = 256 * 1024
+
+_RANK = re.compile(r"-r([1-9]\d*)[-.]")
+
+
+def events_file(rank: int) -> str:
+    """The words of one process; the first one's file is the run's."""
+    return EVENTS if rank == 0 else f"events-r{rank}.jsonl"
+
+
+def window_form(rank: int) -> str:
+    """A traced window as a process saved it, `{index}` its number; sealing joins them."""
+    return "window-{index:04d}.json" if rank == 0 else f"window-r{rank}-{{index:04d}}.json"
+
+
+def trace_file(rank: int) -> str:
+    """All windows of one process as one Chrome trace."""
+    return "trace.json.gz" if rank == 0 else f"trace-r{rank}.json.gz"
+
+
+def rank_of(name: str) -> int | None:
+    """Which process a file of the three kinds above belongs to; None for another file."""
+    if name in (EVENTS, trace_file(0)):
+        return 0
+    found = _RANK.search(name)
+    return int(found.group(1)) if found else None

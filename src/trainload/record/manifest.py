@@ -59,6 +59,8 @@ class Manifest:
     data: Mapping[str, Any] = field(default_factory=dict)
     """Rows, groups and steps as the worker found them."""
     model: Mapping[str, Any] = field(default_factory=dict)
+    layers: Mapping[str, Any] | None = None
+    """`budget`, `windows` (how many), `cost_s`, `failure`; None where layers were not traced."""
     phases: tuple[Any, ...] = ()
     """`name`, `start_s`, `end_s` (null where the phase never ended), seconds since the start."""
     training_completed: bool | None = None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainload.errors import RecordError
+from trainload.record import layout
 from trainload.record.directory import DirectoryLock, abandoned_manifest
 from trainload.record.layout import (
     EPOCHS_TABLE,
@@ -66,6 +67,12 @@ class Run:
     @cached_property
     def _events(self) -> tuple[pl.DataFrame, pl.DataFrame, int]:
         return step_tables(self.path / EVENTS, self.manifest.clock.start_s)
+
+    @property
+    def traces(self) -> dict[int, Path]:
+        """The sealed trace of each process that was traced, by rank."""
+        found = [(layout.rank_of(p.name), p) for p in self.path.glob(layout.TRACE_GLOB)]
+        return dict(sorted((rank, path) for rank, path in found if rank is not None))
 
     def _read_sealed(self, name: str) -> pl.DataFrame:
         require_polars()

@@ -22,6 +22,7 @@ from trainload.record.layout import (
 )
 from trainload.record.manifest import Manifest, save_manifest
 from trainload.record.tables import sample_table, step_tables
+from trainload.record.traces import remove_windows, seal_traces
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,6 +50,7 @@ def seal_if_free(run_dir: Path) -> Manifest | None:
             manifest = _write_tables(run_dir, manifest)
         for name in (EVENTS, SAMPLES):
             (run_dir / name).unlink(missing_ok=True)
+        remove_windows(run_dir)
         return manifest
     except OSError as error:
         raise RecordError(f"cannot seal {run_dir}: {error.strerror}") from error
@@ -62,6 +64,8 @@ def _write_tables(run_dir: Path, manifest: Manifest) -> Manifest:
     samples, damaged_samples = sample_table(run_dir / SAMPLES, start_s)
     for name, frame in ((STEPS_TABLE, steps), (EPOCHS_TABLE, epochs), (SAMPLES_TABLE, samples)):
         _write_table(run_dir / name, frame)
+    if manifest.layers is not None:
+        seal_traces(run_dir, start_s, manifest.layers.get("budget"))
     manifest = replace(manifest, sealed=True, damaged_lines=damaged_events + damaged_samples)
     save_manifest(run_dir, manifest)
     return manifest

@@ -136,7 +136,15 @@ class _Driver:
             },
             "parent_pid": os.getpid(),
             "fake": dict(self.request.fake),
+            "layers": self._layers_spec(),
         }
+
+    def _layers_spec(self) -> dict[str, Any] | None:
+        budget = self.request.layer_budget
+        if budget is None:
+            return None
+        folder = str(self.run.path.resolve())
+        return {"budget": budget, "folder": folder, "file_form": layout.window_form(0)}
 
     def _follow(self, worker: WorkerProcess, sampling: Sampling) -> int:
         """Watch until the worker has ended; its exit status."""
@@ -286,6 +294,7 @@ def _first_manifest(request: RunRequest, wall_clock: Callable[[], float]) -> Man
         clock=Clock(start_s=time.monotonic(), start_wall_s=wall_clock()),
         software={"trainload": __version__},
         sampler={"rate_hz": request.rate_hz},
+        layers=None if request.layer_budget is None else {"budget": request.layer_budget},
     )
 
 

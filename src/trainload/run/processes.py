@@ -258,6 +258,8 @@ def worker_environment(setting: Setting) -> dict[str, str]:
         "CUDA_VISIBLE_DEVICES": ",".join(a.uuid for a in setting.accelerators),
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",
+        # The tracer would print two lines into the program's output at every window.
+        "KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "99"),
     }
 
 

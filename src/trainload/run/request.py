@@ -37,6 +37,8 @@ class RunRequest:
     rate_hz: float = 10.0
     timeout_s: float | None = None
     check_overhead: bool = True
+    layer_budget: float | None = None
+    """Share of the training time that tracing layers may cost; None: layers are not traced."""
     fake: Mapping[str, Any] = field(default_factory=dict)
     """Options of the fake framework, for tests of everything around a training."""
     tegrastats_path: str | None = None
@@ -45,6 +47,10 @@ class RunRequest:
         if not RATE_LOW_HZ <= self.rate_hz <= RATE_HIGH_HZ:
             raise UsageError(
                 f"--rate {self.rate_hz:g}: must lie between {RATE_LOW_HZ:g} and {RATE_HIGH_HZ:g} Hz"
+            )
+        if self.layer_budget is not None and not 0 < self.layer_budget < 1:
+            raise UsageError(
+                f"--layer-budget {self.layer_budget:g}: must lie between 0 and 1, such as 0.03"
             )
         if self.timeout_s is not None and not 0 < self.timeout_s < float("inf"):
             raise UsageError(f"--timeout {self.timeout_s:g}: must be above 0 seconds")

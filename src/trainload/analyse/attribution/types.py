@@ -1,0 +1,159 @@
+"""What attribution says of a run: plain frozen values, each time in seconds of one step.
+
+Every figure is measured from the traced windows and corrected to the steps nobody traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Phase = Literal["forward", "backward", "update"]
+Kind = Literal["layer", "loss", "input", "copy", "communication", "script", "idle", "remainder"]
+"""To what an instant of a step belongs.
+
+layer: an operation of a layer, in one of its phases. loss: one of the loss, forward or backward.
+input: waiting for the data loader. copy: between host and device or within one. communication:
+between processes. script: an operation of the script outside layers, loss and optimizer. idle: the
+device (on a CPU: the operations) stood still, `cause` says why. remainder: nobody knows.
+"""
+Cause = Literal["host", "input", "synchronise"]
+"""host: the host was preparing work, of the row's layer and phase where those are given."""
+
+ROW_COLUMNS = (
+    "rank", "window", "step", "kind", "root", "layer", "phase", "cause", "time_s", "traced_s",
+    "calls",
+)  # fmt: skip
+"""Columns of `layers.parquet`: one row for each part of each traced step.
+
+`traced_s` is the time as traced, `time_s` corrected to the untraced steps; over the rows of one
+step either sums to that step's time exactly (to the nanosecond). `calls`: operations or kernels
+counted into the row; null where that has no meaning.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerMemory:
+    """Bytes that a layer itself answers for, its children not included; None: not observed."""
+
+    parameters: int
+    """How many, not bytes."""
+    parameter_bytes: int
+    gradient_bytes: int | None
+    optimizer_bytes: int | None
+    activation_bytes: int | None
+    """Allocated in its forward pass and still held when its step's backward pass began."""
+    peak_bytes: int | None
+    """Highest total the allocator reached while the layer ran, forward or backward."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnergyShare:
+    """Joules of one step, by time and mean power, and the range they may lie in."""
+
+    energy_j: float
+    low_j: float
+    high_j: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerNode:
+    """One module of the tree; times are means over the traced steps, corrected."""
+
+    root: str
+    """Label of the model it belongs to: its class, numbered where two share it."""
+    layer: str
+    """Path inside the model, such as `layer1.0.conv1`; empty for the model itself."""
+    class_name: str | None
+    depth: int
+    """0 for the model itself."""
+    forward_s: float
+    backward_s: float
+    update_s: float
+    idle_s: float
+    """Device idle while the host prepared this layer, in any phase."""
+    inclusive_s: float
+    """All four, of the layer and everything below it."""
+    calls: float
+    """Operations or kernels in one step, itself alone."""
+    memory: LayerMemory | None
+    energy: EnergyShare | None
+    """Of the inclusive time; None without a meter of energy or power."""
+
+    @property
+    def exclusive_s(self) -> float:
+        """All four of the layer itself."""
+        return self.forward_s + self.backward_s + self.update_s + self.idle_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowCost:
+    """What tracing cost this run."""
+
+    windows: int
+    cost_s: float
+    """Time that training took longer because of the windows."""
+    fraction: float | None
+    """Of the training time without them; None where that is not known."""
+    budget: float | None
+    """Fraction that was asked for; None for a trace from elsewhere."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankLayers:
+    """The attribution of one process."""
+
+    rank: int
+    device: str
+    """`cpu`, `cuda:0`, …: whose time is partitioned."""
+    step_s: float
+    """Mean time of an untraced step, to which all times are corrected (else of a traced one)."""
+    traced_step_s: float
+    corrected: bool
+    """False where no untraced step is known (a trace from elsewhere): times are as traced."""
+    explained_fraction: float
+    """1 less the remainder's share of the step."""
+    parts: Mapping[str, float]
+    """Seconds of a step by part, summing to `step_s`: `forward`, `backward`, `update` (of layers),
+    `loss`, `input`, `copy`, `communication`, `script`, `idle: host`, `idle: input`,
+    `idle: synchronise`, `remainder`. Parts of no time are left out."""
+    hidden_communication_s: float
+    """Communication that ran beside computing and so cost no time of its own."""
+    busy_s: float
+    """Time of a traced step in which the device ran at least one kernel (CPU: an operation)."""
+    nodes: tuple[LayerNode, ...]
+    """The module trees in order of the model, parents before children."""
+    rows: pl.DataFrame
+    """ROW_COLUMNS of this rank."""
+    cost: WindowCost
+    notes: tuple[str, ...]
+    """What a reader should know: compiled regions, steps left out, a trace cut short…"""
+
+
+Topic = Literal[
+    "input_wait", "host_bound", "synchronising", "copies", "communication", "straggler",
+    "dominant_layer", "update_heavy", "remainder", "memory_heavy",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """One thing to do next; the words are the report's."""
+
+    topic: Topic
+    fraction: float
+    """Share of the step (memory_heavy: of the bytes) that the claim rests on."""
+    subject: str | None = None
+    """The layer or rank it is about, where it is about one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunLayers:
+    """The attribution of a run: its processes, and what to do next, most valuable first."""
+
+    ranks: tuple[RankLayers, ...]
+    advice: tuple[Advice, ...]

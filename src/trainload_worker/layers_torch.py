@@ -1,0 +1,181 @@
+"""Explains steps of a torch training by layer: opens windows when due and records them.
+
+Never raises into the training: whatever goes wrong in here ends the windows, and is recorded.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from torch.autograd import profiler as kineto
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from trainload_worker.events import EventWriter
+from trainload_worker.modules_torch import ModuleNames
+from trainload_worker.spec import LayersSpec
+from trainload_worker.tracer_torch import Tracer, settle
+from trainload_worker.windows import WindowPlan, WindowShape
+
+
+@dataclass
+class _Window:
+    """A window while it is open."""
+
+    shape: WindowShape
+    opened_s: float
+    first_traced: int
+    last_done: int = -1
+
+    @property
+    def first_step(self) -> int:
+        """The first step to use."""
+        return self.first_traced + self.shape.warm_steps
+
+    @property
+    def last_step(self) -> int:
+        return self.first_step + self.shape.steps - 1
+
+
+class LayerProbe:
+    """Follows the program's first optimizer and traces some of its steps, numbered from 0."""
+
+    def __init__(self, events: EventWriter, spec: LayersSpec) -> None:
+        self._events = events
+        self._spec = spec
+        self._plan = WindowPlan(spec.budget)
+        self._names = ModuleNames()
+        self._tracer = Tracer(self._names)
+        self._optimizers: Any = weakref.WeakSet()
+        self._leader: Any = None
+        self._step = -1
+        self._device: Any = None
+        self._window: _Window | None = None
+        self._modules: list[dict[str, Any]] = []
+        self._off = True
+        self._undo: list[Callable[[], None]] = []
+
+    def attach(self) -> None:
+        """Begins to follow every optimizer."""
+        self._off = False
+        hook = register_optimizer_step_post_hook(self._on_step)
+        self._undo = [hook.remove, self._give_way_to_profilers()]
+        os.register_at_fork(after_in_child=self._forget)
+
+    def finish(self) -> None:
+        """Ends the windows; an open one is kept if it holds a whole step to use."""
+        if self._off:
+            return
+        try:
+            window = self._window
+            if window is not None and window.last_done >= window.first_step:
+                self._close(window, window.last_done)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._give_up(f"{type(error).__name__}: {error}")
+        self._stop()
+
+    def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        """A step was given to the device."""
+        if self._off:
+            return
+        try:
+            self._optimizers.add(optimizer)
+            if self._leader is None:
+                self._leader = weakref.ref(optimizer)
+                self._device = optimizer.param_groups[0]["params"][0].device
+            if self._leader() is not optimizer:
+                return
+            self._step += 1
+            if self._window is None:
+                self._count(self._step)
+            else:
+                self._trace(self._window, self._step)
+        except Exception as error:  # noqa: BLE001 - the user's training comes first
+            self._give_up(f"{type(error).__name__}: {error}")
+
+    def _count(self, step: int) -> None:
+        shape = self._plan.count_step(time.monotonic())
+        if shape is not None and not self._tracer.is_taken():
+            opened_s = settle(self._device)
+            self._tracer.open(memory=shape.purpose == "memory")
+            self._tracer.mark(step)
+            self._window = _Window(shape, opened_s, step + 1)
+
+    def _trace(self, window: _Window, step: int) -> None:
+        self._tracer.mark(step)
+        window.last_done = step
+        if self._tracer.overflown:
+            self._give_up("one step calls too many modules to be traced")
+        elif step >= window.last_step:
+            self._close(window, step)
+
+    def _close(self, window: _Window, last_step: int) -> None:
+        settle(self._device)
+        index, steps = self._plan.windows, last_step - window.first_traced + 1
+        name = self._spec.file_form.format(index=index)
+        path = os.path.join(self._spec.folder, name)
+        self._window = None
+        self._tracer.close(path)
+        self._record_modules()
+        end_s = time.monotonic()
+        cost_s = self._plan.note_window(window.opened_s, end_s, steps, os.path.getsize(path))
+        self._events.write(
+            "window",
+            index=index,
+            purpose=window.shape.purpose,
+            file=name,
+            device=str(self._device),
+            first_step=window.first_step,
+            last_step=last_step,
+            # Those before and after pay for starting the trace and for saving it.
+            disturbed=[window.first_traced - 1, last_step + 1],
+            begin_s=window.opened_s,
+            end_s=end_s,
+            cost_s=cost_s,
+        )
+
+    def _record_modules(self) -> None:
+        """Writes the table of modules when it is new or has changed."""
+        modules = self._names.table(self._optimizers)
+        if modules != self._modules:
+            self._modules = modules
+            self._events.write("modules", modules=modules, compiled=self._names.compiled)
+
+    def _give_up(self, reason: str) -> None:
+        self._stop()
+        self._events.write("layers", state="failed", reason=reason, t_s=time.monotonic())
+
+    def _stop(self) -> None:
+        self._off = True
+        self._window = None
+        while self._undo:
+            self._undo.pop()()
+        try:
+            if self._tracer.active:
+                self._tracer.close(None)
+        except Exception as error:  # noqa: BLE001 - as above
+            reason = f"the tracer could not be stopped: {error}"
+            self._events.write("layers", state="failed", reason=reason, t_s=time.monotonic())
+
+    def _forget(self) -> None:
+        """In a forked child, such as a loader's worker: the windows are the parent's."""
+        self._off = True
+        self._tracer.abandon()
+
+    def _give_way_to_profilers(self) -> Callable[[], None]:
+        """Ends the windows when the program starts a profiler itself: only one can run."""
+        original = kineto.profile._prepare_trace
+
+        def prepare_trace(profile: Any) -> Any:
+            if not self._off:
+                self._give_up("the program uses the profiler itself")
+            return original(profile)
+
+        def restore() -> None:
+            kineto.profile._prepare_trace = original
+
+        kineto.profile._prepare_trace = prepare_trace
+        return restore
