@@ -15,7 +15,8 @@ def loaded_after(statement):
 
 
 def test_public_names():
-    assert trainload.__all__ == ["__version__"]
+    assert trainload.__all__ == ["__version__", "watch"]
+    assert callable(trainload.watch)
     assert trainload.__version__.count(".") == 2
 
 

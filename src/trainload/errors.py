@@ -11,6 +11,7 @@ TrainloadError
 │   ├── RecordTooOld    written by a version whose format is no longer read
 │   ├── RecordTooNew    written by a later version
 │   └── RecordIncomplete  the run has left nothing readable yet
+├── TraceError          a trace file that cannot be read or is none
 └── MissingPart         an optional library the verb needs is not installed
 
 A message says what, where and the next act. Only `cli` catches these.
@@ -60,6 +61,10 @@ class RecordTooNew(RecordError):
 
 class RecordIncomplete(RecordError):
     """The run has left nothing readable yet."""
+
+
+class TraceError(TrainloadError):
+    """A file that is no trace, or one of another program."""
 
 
 class MissingPart(TrainloadError):

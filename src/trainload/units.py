@@ -65,7 +65,9 @@ def render_bytes(value_bytes: float | None) -> str:
     value = float(value_bytes)
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if abs(value) < 1024 or unit == "TiB":
-            return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.3g} {unit}"
+            # Three figures, but 1,000 to 1,023 of a unit are four.
+            whole = unit == "bytes" or abs(value) >= 999.5
+            return f"{value:.0f} {unit}" if whole else f"{value:.3g} {unit}"
         value /= 1024
     raise AssertionError("the loop returns at the last unit")
 

@@ -1,7 +1,8 @@
 """Runs one training by the specification on standard input; alone exits the process.
 
-Exit codes: 0 completed, 1 failed, 2 the specification cannot be read, 3 out of memory, 74 the end
-could not be recorded, 130 interrupted.
+A training in several processes is run by starting a worker for each of them.
+Exit codes: 0 completed, 1 failed or killed, 2 the specification cannot be read, 3 out of memory,
+74 the end could not be recorded, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NoReturn
 from trainload_worker.backends import Opened, create_backend, create_layer_probe, create_probe
 from trainload_worker.errors import SpecError, WorkerProblem
 from trainload_worker.events import EventWriter
+from trainload_worker.launch import launch_ranks
 from trainload_worker.outcomes import (
     EXIT_BAD_SPEC,
     EXIT_CODES,
@@ -26,7 +28,7 @@ from trainload_worker.outcomes import (
 from trainload_worker.prepare import prepare
 from trainload_worker.script import run_script
 from trainload_worker.signals import Interrupted, StopRequest
-from trainload_worker.spec import AnySpec, ScriptSpec, SettingSpec, Spec, parse_spec
+from trainload_worker.spec import AnySpec, LaunchSpec, ScriptSpec, SettingSpec, Spec, parse_spec
 from trainload_worker.train import train
 
 
@@ -43,28 +45,48 @@ def main() -> NoReturn:
         _finish(EXIT_EVENTS_LOST, f"the events cannot be recorded: {error}")
     except Interrupted as error:
         _finish(EXIT_CODES["interrupted"], f"interrupted by {error}")
+    ending = _run_to_end(spec, events, stop)
+    if isinstance(spec, LaunchSpec):
+        events.mend()
+    recorded = events.write(
+        _end_kind(spec),
+        outcome=ending.outcome,
+        reason=ending.reason,
+        t_s=time.monotonic(),
+        events_lost=events.lost_count + ending.events_lost,
+        **_cause(ending),
+    )
+    events.close()
+    if not recorded:
+        _finish(EXIT_EVENTS_LOST, f"the end of the run ({ending.outcome}) could not be recorded")
+    _finish(EXIT_CODES[ending.outcome], None)
+
+
+def _run_to_end(spec: AnySpec, events: EventWriter, stop: StopRequest) -> Ending:
+    """Whatever the specification asks for; from its end on signals are ignored."""
     run = _Run(spec, events, stop)
     try:
-        run.execute()
+        ending = run.execute()
         stop.ignore()
-        ending = Ending("completed", None)
+        return ending
     except BaseException as error:  # noqa: BLE001 - whatever ends a run is recorded as its outcome
         stop.ignore()
         # The frames hold what filled the memory; the last words need some of it.
         traceback.clear_frames(error.__traceback__)
         ending = classify(error, run.phase, program_folder(spec))
         _report(error, ending)
-    recorded = events.write(
-        "end",
-        outcome=ending.outcome,
-        reason=ending.reason,
-        t_s=time.monotonic(),
-        events_lost=events.lost_count,
-    )
-    events.close()
-    if not recorded:
-        _finish(EXIT_EVENTS_LOST, f"the end of the run ({ending.outcome}) could not be recorded")
-    _finish(EXIT_CODES[ending.outcome], None)
+        return ending
+
+
+def _end_kind(spec: AnySpec) -> str:
+    """One of several processes ends by itself; the run's end is the launcher's to tell."""
+    return "rank_end" if isinstance(spec, ScriptSpec) and spec.rank is not None else "end"
+
+
+def _cause(ending: Ending) -> dict[str, int]:
+    """Which of several processes ended the run, and by which signal, where that is so."""
+    found = {"rank": ending.rank, "signal": ending.signal}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 class _Run:
@@ -76,18 +98,22 @@ class _Run:
         self._stop = stop
         self.phase = "start"
 
-    def execute(self) -> None:
-        """Whichever of the two kinds the specification asks for."""
+    def execute(self) -> Ending:
+        """Whichever of the three kinds the specification asks for."""
         notes = self._take_setting()
+        if isinstance(self._spec, LaunchSpec):
+            # The ranks have the same setting and tell what became of it.
+            return launch_ranks(self._spec, self._stop)
         if isinstance(self._spec, ScriptSpec):
             self._execute_script(self._spec, notes)
         else:
             self._execute_graph(self._spec, notes)
+        return Ending("completed", None)
 
     def _execute_graph(self, spec: Spec, notes: list[str]) -> None:
         backend = create_backend(spec)
         opened = backend.open()
-        self._greet(opened, notes)
+        self._greet(spec.framework, opened, notes)
         self._begin("prepare")
         prepared = prepare(spec)
         self._events.write("data", **prepared.describe())
@@ -111,7 +137,7 @@ class _Run:
 
     def _execute_script(self, spec: ScriptSpec, notes: list[str]) -> None:
         probe, opened = create_probe(spec.framework, self._events)
-        self._greet(opened, notes)
+        self._greet(spec.framework, opened, notes)
         self._begin("script")
         layers = create_layer_probe(spec.framework, self._events, spec.layers)
         # In this order: a step's end is taken before the layers' probe does its work after it.
@@ -130,14 +156,14 @@ class _Run:
         notes = [] if note is None else [note]
         return notes + bind_cores(self._spec.setting)
 
-    def _greet(self, opened: Opened, notes: list[str]) -> None:
+    def _greet(self, framework: str, opened: Opened, notes: list[str]) -> None:
         self._events.write(
             "hello",
             t_s=time.monotonic(),
             wall_s=time.time(),
             pid=os.getpid(),
             python=platform.python_version(),
-            framework=self._spec.framework,
+            framework=framework,
             framework_version=opened.version,
             software=dict(opened.software),
         )

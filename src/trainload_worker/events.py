@@ -20,6 +20,7 @@ class EventWriter:
         """Opens `path` for appending; OSError when that is impossible."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._descriptor = os.open(path, flags, 0o644)
+        self._path = path
         self._torn = False
         self.lost_count = 0
 
@@ -31,6 +32,19 @@ class EventWriter:
         except ValueError:
             text = json.dumps(finite_or_null(event), allow_nan=False, separators=(",", ":"))
         return self._write_line(text.encode("ascii") + b"\n")
+
+    def mend(self) -> None:
+        """Looks whether another writer left its last line torn, so that the next one stands alone.
+
+        Only for a file that nobody else writes to any more.
+        """
+        try:
+            with open(self._path, "rb") as file:
+                if file.seek(0, os.SEEK_END) > 0:
+                    file.seek(-1, os.SEEK_END)
+                    self._torn = file.read(1) != b"\n"
+        except OSError:
+            pass  # the next line then stands or falls with the torn one
 
     def _write_line(self, line: bytes) -> bool:
         repair = b"\n" if self._torn else b""

@@ -17,6 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from trainload_worker.events import EventWriter
 from trainload_worker.modules_torch import ModuleNames
 from trainload_worker.spec import LayersSpec
+from trainload_worker.together import Agreement
 from trainload_worker.tracer_torch import Tracer, settle
 from trainload_worker.windows import WindowPlan, WindowShape
 
@@ -43,63 +44,94 @@ class _Window:
 class LayerProbe:
     """Follows the program's first optimizer and traces some of its steps, numbered from 0."""
 
-    def __init__(self, events: EventWriter, spec: LayersSpec) -> None:
+    def __init__(
+        self,
+        events: EventWriter,
+        spec: LayersSpec,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._events = events
         self._spec = spec
+        self._clock = clock
         self._plan = WindowPlan(spec.budget)
+        self._agreement = None if spec.plan is None else Agreement(spec.plan, spec.leads)
         self._names = ModuleNames()
         self._tracer = Tracer(self._names)
         self._optimizers: Any = weakref.WeakSet()
         self._leader: Any = None
         self._step = -1
+        self._told = False
         self._device: Any = None
         self._window: _Window | None = None
         self._modules: list[dict[str, Any]] = []
         self._off = True
+        self._in_parent_only = False
         self._undo: list[Callable[[], None]] = []
 
     def attach(self) -> None:
-        """Begins to follow every optimizer."""
+        """Begins to follow every optimizer, or goes on doing so."""
         self._off = False
         hook = register_optimizer_step_post_hook(self._on_step)
         self._undo = [hook.remove, self._give_way_to_profilers()]
-        os.register_at_fork(after_in_child=self._forget)
+        if not self._in_parent_only:
+            self._in_parent_only = True
+            os.register_at_fork(after_in_child=self._forget)
+
+    def detach(self) -> None:
+        """Stops following; an open window is thrown away."""
+        self._stop()
+        while self._undo:
+            self._undo.pop()()
+
+    def mark_step(self) -> None:
+        """Takes a step's end from the program itself; from then on its optimizers are not asked."""
+        self._told = True
+        self._follow(self._count_step)
+
+    def name_model(self, model: Any) -> None:
+        """Makes a model known before any part of it is called on its own."""
+        self._names.name(model, None)
 
     def finish(self) -> None:
         """Ends the windows; an open one is kept if it holds a whole step to use."""
-        if self._off:
-            return
-        try:
-            window = self._window
-            if window is not None and window.last_done >= window.first_step:
-                self._close(window, window.last_done)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._give_up(f"{type(error).__name__}: {error}")
-        self._stop()
+        self._follow(self._close_what_is_open)
+        self.detach()
 
     def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        """A step was given to the device."""
+        """An optimizer's step was given to the device."""
+        self._follow(self._note_optimizer, optimizer)
+
+    def _follow(self, work: Callable[..., None], *arguments: Any) -> None:
+        """The work, whose errors end the windows and not the program."""
         if self._off:
             return
         try:
-            self._optimizers.add(optimizer)
-            if self._leader is None:
-                self._leader = weakref.ref(optimizer)
-                self._device = optimizer.param_groups[0]["params"][0].device
-            if self._leader() is not optimizer:
-                return
-            self._step += 1
-            if self._window is None:
-                self._count(self._step)
-            else:
-                self._trace(self._window, self._step)
+            work(*arguments)
         except Exception as error:  # noqa: BLE001 - the user's training comes first
             self._give_up(f"{type(error).__name__}: {error}")
 
-    def _count(self, step: int) -> None:
-        shape = self._plan.count_step(time.monotonic())
+    def _note_optimizer(self, optimizer: Any) -> None:
+        self._optimizers.add(optimizer)
+        if self._leader is None:
+            self._leader = weakref.ref(optimizer)
+            self._device = optimizer.param_groups[0]["params"][0].device
+        if self._leader() is optimizer and not self._told:
+            self._count_step()
+
+    def _count_step(self) -> None:
+        self._step += 1
+        if self._window is None:
+            self._consider(self._step)
+        else:
+            self._trace(self._window, self._step)
+
+    def _consider(self, step: int) -> None:
+        shape = self._plan.count_step(self._clock())
+        if self._agreement is not None:
+            shape = self._agreement.settle(step, shape)
         if shape is not None and not self._tracer.is_taken():
-            opened_s = settle(self._device)
+            settle(self._device)
+            opened_s = self._clock()
             self._tracer.open(memory=shape.purpose == "memory")
             self._tracer.mark(step)
             self._window = _Window(shape, opened_s, step + 1)
@@ -112,6 +144,11 @@ class LayerProbe:
         elif step >= window.last_step:
             self._close(window, step)
 
+    def _close_what_is_open(self) -> None:
+        window = self._window
+        if window is not None and window.last_done >= window.first_step:
+            self._close(window, window.last_done)
+
     def _close(self, window: _Window, last_step: int) -> None:
         settle(self._device)
         index, steps = self._plan.windows, last_step - window.first_traced + 1
@@ -120,7 +157,7 @@ class LayerProbe:
         self._window = None
         self._tracer.close(path)
         self._record_modules()
-        end_s = time.monotonic()
+        end_s = self._clock()
         cost_s = self._plan.note_window(window.opened_s, end_s, steps, os.path.getsize(path))
         self._events.write(
             "window",
@@ -149,10 +186,9 @@ class LayerProbe:
         self._events.write("layers", state="failed", reason=reason, t_s=time.monotonic())
 
     def _stop(self) -> None:
+        """Traces no more; hooks stay until `detach`, since this may be called from inside one."""
         self._off = True
         self._window = None
-        while self._undo:
-            self._undo.pop()()
         try:
             if self._tracer.active:
                 self._tracer.close(None)

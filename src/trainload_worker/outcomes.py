@@ -12,7 +12,7 @@ from trainload_worker.signals import Interrupted
 EXIT_BAD_SPEC = 2
 EXIT_EVENTS_LOST = 74  # EX_IOERR of sysexits.h
 
-EXIT_CODES = {"completed": 0, "failed": 1, "out_of_memory": 3, "interrupted": 130}
+EXIT_CODES = {"completed": 0, "failed": 1, "killed": 1, "out_of_memory": 3, "interrupted": 130}
 
 _MEMORY_WORDS = ("out of memory", "can't allocate memory", "defaultcpuallocator")
 _PACKAGE_FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -25,6 +25,12 @@ class Ending:
 
     outcome: str
     reason: str | None
+    rank: int | None = None
+    """Which of several processes ended it; None where none did, or there is only one."""
+    signal: int | None = None
+    """The signal that ended that process without a last word."""
+    events_lost: int = 0
+    """Events that processes other than the writing one could not write."""
 
 
 def classify(error: BaseException, phase: str, folder: str | None = None) -> Ending:

@@ -29,6 +29,8 @@ class StepProbe:
         self._log: StepLog | None = None
         self._clock: StepClock | None = None
         self._leader: Any = None
+        self._told = False
+        self._failed = False
         self._flush_s = 0.0
         self._hooks: list[Any] = []
 
@@ -46,22 +48,32 @@ class StepProbe:
         assert self._clock is not None
         return self._clock.collect(drain)
 
+    def mark_step(self, loss: Any = None) -> None:
+        """Takes a step's end from the program itself; from then on its optimizers are not asked."""
+        self._told = True
+        self._guard(self._count)(None if loss is None else torch.as_tensor(loss))
+
     def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if self._leader is None:
             self._leader = optimizer
-        if optimizer is not self._leader:
-            return
+        if optimizer is self._leader and not self._told:
+            self._count(None)
+
+    def _count(self, loss: Any) -> None:
         if self._clock is None:
-            self._clock = self._begin(optimizer.param_groups[0]["params"][0])
+            self._clock = self._begin()
             return
-        self._clock.mark(None)
+        self._clock.mark(loss)
         if time.monotonic() >= self._flush_s:
             self._flush(drain=False)
 
-    def _begin(self, parameter: Any) -> StepClock:
+    def _begin(self) -> StepClock:
         """The clock for where the trained parameters are; a device is waited for this once."""
-        on_cuda = parameter.device.type == "cuda"
-        clock: StepClock = CudaStepClock(parameter.device) if on_cuda else HostStepClock()
+        device = torch.device("cpu")
+        if self._leader is not None:
+            device = self._leader.param_groups[0]["params"][0].device
+        on_cuda = device.type == "cuda"
+        clock: StepClock = CudaStepClock(device) if on_cuda else HostStepClock()
         self._log = StepLog(self, self._events, epoch=0, first_step=1)
         self._log.begin(time.monotonic())
         self._flush_s = time.monotonic() + FLUSH_PERIOD_S
@@ -76,10 +88,13 @@ class StepProbe:
         """The same work, but an error ends the probe and not the program."""
 
         def guarded(*args: Any, **kwargs: Any) -> None:
+            if self._failed:
+                return
             try:
                 work(*args, **kwargs)
             except Exception as error:  # noqa: BLE001 - the user's training comes first
-                self._detach()
+                # The hook stays until the end: torch is going through its hooks just now.
+                self._failed = True
                 self._log = None
                 reason = f"{type(error).__name__}: {error}"
                 self._events.write("probe", state="failed", reason=reason, t_s=time.monotonic())

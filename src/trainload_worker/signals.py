@@ -26,6 +26,7 @@ class StopRequest:
     def __init__(self) -> None:
         self.reason: str | None = None
         self._shielded = False
+        self._patience_s: float | None = PATIENCE_S
         self._driver_pid: int | None = None
 
     def install(self) -> None:
@@ -62,9 +63,13 @@ class StopRequest:
             raise Interrupted(self.reason)
 
     @contextlib.contextmanager
-    def shielded(self) -> Iterator[None]:
-        """Inside, a signal only sets `reason`; a step going on for PATIENCE_S more is abandoned."""
+    def shielded(self, patience_s: float | None = PATIENCE_S) -> Iterator[None]:
+        """Inside, a signal only sets `reason`.
+
+        What goes on for `patience_s` after it is abandoned; None leaves that to the caller.
+        """
         self.check()
+        self._patience_s = patience_s
         self._shielded = True
         try:
             yield
@@ -90,7 +95,8 @@ class StopRequest:
         self.reason = DRIVER_DIED if orphaned else signal.Signals(number).name
         if not self._shielded:
             raise Interrupted(self.reason)
-        signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+        if self._patience_s is not None:
+            signal.setitimer(signal.ITIMER_REAL, self._patience_s)
 
     def _on_alarm(self, _number: int, _frame: Any) -> None:
         if self.reason is not None:

@@ -117,6 +117,10 @@ class LayersSpec:
     folder: str
     file_form: str
     """A file's name, with `{index}` for the number of the window."""
+    plan: str | None = None
+    """Where processes that train together agree on windows; None for one alone."""
+    leads: bool = True
+    """Whether this process decides for the others."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +150,33 @@ class ScriptSpec:
     setting: SettingSpec
     parent_pid: int | None
     layers: LayersSpec | None
+    rank: int | None
+    """Which of several processes this is; None for the only one."""
 
 
-AnySpec = Union[Spec, ScriptSpec]
+@dataclass(frozen=True)
+class RankFiles:
+    """Where one of several processes leaves its record."""
+
+    events_path: str
+    window_form: str
+
+
+@dataclass(frozen=True)
+class LaunchSpec:
+    """All that is needed to run a user's script in several processes at once."""
+
+    events_path: str
+    command: tuple[str, ...]
+    """Starts a worker, which reads its own specification from standard input."""
+    ranks: tuple[RankFiles, ...]
+    setting: SettingSpec
+    parent_pid: int | None
+    document: Mapping[str, Any]
+    """The specification itself, from which those of the ranks are made."""
+
+
+AnySpec = Union[Spec, ScriptSpec, LaunchSpec]
 
 
 def parse_spec(text: str | bytes) -> AnySpec:
@@ -163,6 +191,8 @@ def parse_spec(text: str | bytes) -> AnySpec:
     found = document.get("format")
     if found != FORMAT:
         raise SpecError(f"the specification has format {found!r}; this worker reads {FORMAT}")
+    if root.has("processes"):
+        return _parse_launch(root, document)
     if root.has("script"):
         script = root.node("script")
         return ScriptSpec(
@@ -173,6 +203,7 @@ def parse_spec(text: str | bytes) -> AnySpec:
             setting=_parse_setting(root.node("setting")),
             parent_pid=root.optional_whole("parent_pid"),
             layers=_parse_layers(root),
+            rank=root.optional_whole("rank", at_least=0),
         )
     return Spec(
         events_path=root.text("events_path"),
@@ -217,6 +248,9 @@ class _Node:
     def text(self, name: str) -> str:
         return str(self._get(name, str))
 
+    def truth(self, name: str) -> bool:
+        return bool(self._get(name, bool))
+
     def number(self, name: str) -> float:
         return float(self._get(name, float))
 
@@ -260,6 +294,26 @@ class _Node:
         return tuple(values)
 
 
+def _parse_launch(root: _Node, document: Mapping[str, Any]) -> LaunchSpec:
+    root.node("script")
+    node = root.node("processes")
+    ranks = tuple(
+        RankFiles(events_path=rank.text("events_path"), window_form=rank.text("window_form"))
+        for rank in node.nodes("ranks")
+    )
+    command = node.texts("command")
+    if not ranks or not command:
+        raise node.wrong("ranks" if command else "command", "must not be empty")
+    return LaunchSpec(
+        events_path=root.text("events_path"),
+        command=command,
+        ranks=ranks,
+        setting=_parse_setting(root.node("setting")),
+        parent_pid=root.optional_whole("parent_pid"),
+        document=document,
+    )
+
+
 def _parse_layers(root: _Node) -> LayersSpec | None:
     if not root.has("layers"):
         return None
@@ -268,6 +322,8 @@ def _parse_layers(root: _Node) -> LayersSpec | None:
         budget=node.fraction("budget"),
         folder=node.text("folder"),
         file_form=node.text("file_form"),
+        plan=node.text("plan") if node.has("plan") else None,
+        leads=node.truth("leads") if node.has("leads") else True,
     )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 import warnings
 from typing import Any
 
@@ -139,10 +138,9 @@ class Tracer:
         return found
 
 
-def settle(device: Any) -> float:
-    """Waits until the device has done all it was given; the moment on the monotonic clock."""
+def settle(device: Any) -> None:
+    """Waits until the device has done all it was given."""
     if device is not None and device.type == "cuda":
         if torch.cuda.is_current_stream_capturing():
             raise RuntimeError("the device is recording a graph")
         torch.cuda.synchronize(device)
-    return time.monotonic()

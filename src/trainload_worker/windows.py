@@ -7,6 +7,7 @@ included, stay within the budget's share of the training time.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 FIRST_STEPS = 10
@@ -15,8 +16,11 @@ FIRST_STEPS_SLOW, SLOW_S = 2, 20.0
 """Where steps are slow, fewer, once that long has passed."""
 QUIET_STEPS = 5
 """Untraced steps between two windows, at least: they tell how long a step takes."""
-SPREAD = 0.05
-"""A window comes at the earliest when so much of the time so far has passed since the last one."""
+FIRST_CHANCE, CHANCES = 32, 1.1
+"""Later windows may open after so many steps, then after 1.1 times as many, and so on: windows thin
+out over a long run, and processes that train together trace the same steps."""
+MARGIN = 2 / 3
+"""Part of the budget to plan with: what a window will cost is only known from the last one."""
 MOST_BYTES = 256 * 1024 * 1024
 """Size of all windows together, above which there are no more."""
 LONG_STEP_S = 1.0
@@ -42,7 +46,7 @@ class WindowPlan:
         self._steps = 0
         self._start_s: float | None = None
         self._now_s = 0.0
-        self._last_end_s = 0.0
+        self._chance = FIRST_CHANCE
         self._quiet_from_s: float | None = None
         self._quiet_steps = 0
         self._last_cost_s = 0.0
@@ -62,7 +66,7 @@ class WindowPlan:
         self._now_s = now_s
         self._steps += 1
         if self._start_s is None:
-            self._start_s = self._last_end_s = now_s
+            self._start_s = now_s
         if self._quiet_from_s is None:
             # Neither the very first step nor the one that saved a window's trace is a usual one.
             self._quiet_from_s = now_s
@@ -77,10 +81,16 @@ class WindowPlan:
         self.cost_s += self._last_cost_s
         self.bytes += size_bytes
         self.windows += 1
-        self._last_end_s = self._now_s = end_s
+        self._now_s = end_s
         self._steps += steps
         self._quiet_from_s, self._quiet_steps = None, 0
         return self._last_cost_s
+
+    def _is_chance(self) -> bool:
+        """Whether a later window may open at this very step."""
+        while self._chance < self._steps:
+            self._chance = math.ceil(self._chance * CHANCES)
+        return self._chance == self._steps
 
     def _is_due(self, elapsed_s: float) -> bool:
         if self.windows == 0:
@@ -91,8 +101,8 @@ class WindowPlan:
         if self.windows < len(PURPOSES):
             return True
         return (
-            self.cost_s + self._last_cost_s <= self._budget * elapsed_s
-            and self._now_s - self._last_end_s >= SPREAD * elapsed_s
+            self._is_chance()
+            and self.cost_s + self._last_cost_s <= MARGIN * self._budget * elapsed_s
             and self.bytes < MOST_BYTES
         )
 

@@ -38,11 +38,15 @@ VERBS = {
         "--set", "--epochs", "--batch-size", "--optimizer", "--learning-rate", "--precision",
         "--data", "--label-column", "--group-column", "--seed", "--setting", "--threads", "--out",
         "--rate", "--timeout", "--tegrastats", "--framework", "--python", "--check-overhead",
-        "--no-check-overhead", "--quiet", "--json", "--help",
+        "--no-check-overhead", "--processes", "--layers", "--no-layers", "--layer-budget",
+        "--quiet", "--json", "--help",
     },
-    "show": {"--json", "--help"},
+    "show": {"--layers", "--rank", "--json", "--help"},
     "seal": {"--json", "--help"},
-    "report": {"--html", "--json", "--help"},
+    "report": {"--html", "--trace", "--csv", "--rank", "--json", "--help"},
+    "collect": {
+        "--out", "--pattern", "--pattern-file", "--config", "--force", "--json", "--help",
+    },
     "detect": {"--json", "--help"},
 }  # fmt: skip
 
@@ -109,6 +113,8 @@ def test_detect_names_the_machine_and_every_meter():
         (["run", "mlp", "--set", "hiden_units=3"], "did you mean 'hidden_units'"),
         (["run", "mlp", "--rate", "1000"], "must lie between 1 and 100 Hz"),
         (["run", "mlp", "--timeout", "-1"], "must be above 0"),
+        (["run", "mlp", "--processes", "2"], "only a script can run in several processes"),
+        (["run", "mlp", "--processes", "65"], "Invalid value for '--processes'"),
         (["run", "mlp", "--timeout", "nan"], "must be above 0"),
         (["run", "mlp", "--group-column", "video"], "is for a table: give one with --data"),
         (["run", "mlp", "--epochs", "0"], "Invalid value for '--epochs'"),

@@ -4,9 +4,11 @@ import subprocess
 import sys
 import textwrap
 
+import polars as pl
 import pytest
 
 from trainload.analyse import summarise_run
+from trainload.analyse.attribution import load_run_layers
 from trainload.errors import UsageError, WorkloadError
 from trainload.record import open_run
 from trainload.report import render_html
@@ -36,11 +38,16 @@ LOOP = """
 
 @pytest.fixture
 def run_script(tmp_path):
-    def run(text, *arguments, name="train.py"):
+    def run(text, *arguments, name="train.py", budget=None):
         path = tmp_path / name
         path.write_text(textwrap.dedent(text))
         wanted = prepare_request(
-            str(path), [], arguments=arguments, out=tmp_path / "runs", check_overhead=False
+            str(path),
+            [],
+            arguments=arguments,
+            out=tmp_path / "runs",
+            check_overhead=False,
+            layer_budget=budget,
         )
         return execute_run(wanted)
 
@@ -130,7 +137,8 @@ def test_endings_of_scripts_are_outcomes(run_script, text, outcome, words):
     assert open_run(result.path).steps.height == 0
 
 
-def test_a_probe_that_fails_leaves_the_training_alone(run_script):
+@pytest.mark.parametrize("budget", [None, 0.03])
+def test_a_probe_that_fails_leaves_the_training_alone(run_script, budget):
     result = run_script(
         """
         import torch
@@ -147,12 +155,107 @@ def test_a_probe_that_fails_leaves_the_training_alone(run_script):
             model(torch.ones(1, 2)).sum().backward()
             optimizer.step()
         print("finished")
-        """
+        """,
+        budget=budget,
     )
     assert result.outcome == "completed", result.reason
     assert (result.path / "worker.log").read_text() == "finished\n"
     run = open_run(result.path)
     assert any("clock broke" in warning for warning in summarise_run(run).warnings)
+
+
+def test_a_tracer_that_fails_leaves_the_training_alone_and_is_told(run_script):
+    result = run_script(
+        """
+        import torch
+        from trainload_worker.tracer_torch import Tracer
+
+        def broken(self, step):
+            raise RuntimeError("tracer broke")
+
+        Tracer.mark = broken
+        model = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(40):
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+        print("finished")
+        """,
+        budget=0.03,
+    )
+    assert result.outcome == "completed", result.reason
+    assert (result.path / "worker.log").read_text().endswith("finished\n")
+    run = open_run(result.path)
+    assert run.steps.height == 39
+    assert any("tracer broke" in warning for warning in summarise_run(run).warnings)
+
+
+MANY_KINDS = """
+    import torch
+    from torch import nn
+    from torch.utils.checkpoint import checkpoint
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+            self.lstm = nn.LSTM(16, 16, batch_first=True)
+            self.act = nn.ReLU(inplace=True)
+            self.norm = nn.LayerNorm(16)
+
+        def forward(self, x):
+            x = x + self.attention(x, x, x, need_weights=False)[0]
+            return self.act(self.norm(self.lstm(x)[0]))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.third = Block(), Block(), Block()
+            self.head = nn.Linear(16, 4)
+
+        def forward(self, x):
+            x = checkpoint(self.first, x, use_reentrant=False)
+            x = checkpoint(self.second, x, use_reentrant=True)
+            return self.head(self.third(x).mean(dim=1))
+
+    torch.manual_seed(0)
+    model, critic = Model(), nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 1))
+    optimizer = torch.optim.AdamW(model.parameters())
+    other = torch.optim.SGD(critic.parameters(), lr=0.1)
+    for step in range(40):
+        optimizer.zero_grad(); other.zero_grad()
+        for _ in range(2):
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = critic(model(torch.randn(4, 6, 16, requires_grad=True))).square().mean()
+            (loss / 2).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step(); other.step()
+        print(loss.item().hex())
+"""
+
+
+def test_layers_of_many_kinds_are_told_apart_and_losses_stay_the_same(run_script, tmp_path):
+    result = run_script(MANY_KINDS, budget=0.03)
+    assert result.outcome == "completed", result.reason
+    alone = subprocess.run(
+        [sys.executable, tmp_path / "train.py"], capture_output=True, text=True, check=True
+    )
+    printed = (result.path / "worker.log").read_text().splitlines()
+    # The allocator may say that it met memory older than the window.
+    assert [line for line in printed if line.startswith(("0x", "-0x"))] == alone.stdout.split()
+    run = open_run(result.path)
+    assert run.manifest.layers["failure"] is None and run.manifest.layers["windows"] >= 2
+    (rank,) = load_run_layers(run).ranks
+    assert {node.root for node in rank.nodes} == {"Model", "Sequential"}
+    times = {(node.root, node.layer): node for node in rank.nodes}
+    for layer in ("first.attention", "second.lstm", "third.norm", "head"):
+        node = times["Model", layer]
+        assert node.forward_s > 0 and node.backward_s > 0 and node.memory.parameters > 0, layer
+    assert times["Model", "third.act"].backward_s > 0  # works in place
+    assert rank.explained_fraction > 0.8
+    sums = rank.rows.group_by("step").agg(pl.col("time_s").sum())
+    assert sums["time_s"].mean() == pytest.approx(rank.step_s, abs=2e-9)
+    assert sum(rank.parts.values()) == pytest.approx(rank.step_s, abs=2e-9)
 
 
 def test_words_for_the_other_kind_are_refused(tmp_path):

@@ -37,7 +37,7 @@ def find_warnings(
     found = [
         *_outcome(manifest),
         *_probe(manifest),
-        *(() if "script" in manifest.workload else _losses(steps)),
+        *(_losses(steps) if _tells_losses(manifest) else ()),
         *_validation(manifest.data),
         *_setting(manifest.setting),
         *_throttling(samples),
@@ -68,6 +68,14 @@ def _probe(manifest: Manifest) -> Iterator[str]:
     failure = manifest.model.get("probe_failure")
     if failure:
         yield f"the probe was switched off, the steps after it are missing: {failure}"
+    failure = (manifest.layers or {}).get("failure")
+    if failure:
+        yield f"tracing of layers ended early: {failure}"
+
+
+def _tells_losses(manifest: Manifest) -> bool:
+    """Whether a missing loss means one that was no number; a script's is simply not seen."""
+    return "script" not in manifest.workload and "watched" not in manifest.workload
 
 
 def _losses(steps: pl.DataFrame) -> Iterator[str]:

@@ -1,18 +1,38 @@
-"""`trainload report`: runs as one HTML file."""
+"""`trainload report`: runs as one HTML file, their layers as a trace or as tables."""
+
+from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainload.record import Run
+
+DEFAULT_HTML = Path("report.html")
 EPILOG = """\b
 Examples:
   trainload report runs/mlp-20261115-120000-a1b2c3 --html report.html
-  trainload report runs/* --html all.html"""
+  trainload report runs/* --html all.html
+  trainload report RUN --trace windows.json.gz
+  trainload report RUN --csv tables"""
 
 
 def report_verb(
     runs: list[Path] = typer.Argument(help="Run directories."),
-    html: Path = typer.Option(Path("report.html"), help="The HTML file to write."),
+    html: Path | None = typer.Option(
+        None, help="The HTML file to write; report.html where nothing else is asked for."
+    ),
+    trace: Path | None = typer.Option(
+        None, help="Write the traced windows of one run for Perfetto, such as out.json.gz."
+    ),
+    csv: Path | None = typer.Option(
+        None, help="Write the layers and steps of one run as CSV files into this folder."
+    ),
+    rank: int = typer.Option(0, min=0, help="Whose trace to write, of several processes."),
     as_json: bool = typer.Option(False, "--json", help="Print the summaries as JSON instead."),
 ) -> int:
     """Write one self-contained HTML file about one or several runs, and print its path.
@@ -21,17 +41,38 @@ def report_verb(
     """
     import json
 
-    from trainload.analyse import summarise_run
     from trainload.cli.printing import open_readable
+    from trainload.cli.show import run_json
+    from trainload.errors import UsageError
+
+    if len(runs) > 1 and (trace is not None or csv is not None):
+        raise UsageError("--trace and --csv are for one run; name one run directory")
+    opened, status = open_readable(runs)
+    if as_json:
+        found = [run_json(run) for run in opened]
+        typer.echo(json.dumps([values for values, _ in found], indent=1, ensure_ascii=False))
+        return max(status, *(fault for _, fault in found))
+    if trace is not None:
+        from trainload.report import save_trace
+
+        save_trace(opened[0], trace, rank=rank)
+        typer.echo(str(trace.resolve()))
+    if csv is not None:
+        _write_tables(opened[0], csv)
+    if html is not None or (trace is None and csv is None):
+        status = max(status, _write_page(opened, html or DEFAULT_HTML))
+    return status
+
+
+def _write_page(runs: Sequence[Run], html: Path) -> int:
+    """Write the page; 2 where the layers of a run could not be read."""
+    from trainload.analyse import summarise_run
+    from trainload.cli.show import readable_layers
     from trainload.errors import RecordError
     from trainload.report import render_html
 
-    opened, status = open_readable(runs)
-    summaries = [summarise_run(run) for run in opened]
-    if as_json:
-        typer.echo(json.dumps([s.to_json() for s in summaries], indent=1, ensure_ascii=False))
-        return status
-    text = render_html(list(zip(opened, summaries, strict=True)))
+    found = [readable_layers(run) for run in runs]
+    text = render_html([(run, summarise_run(run)) for run in runs], [layers for layers, _ in found])
     temporary = html.with_name(f".{html.name}.part")
     try:
         temporary.write_text(text, encoding="utf-8")
@@ -41,4 +82,20 @@ def report_verb(
     finally:
         temporary.unlink(missing_ok=True)
     typer.echo(str(html.resolve()))
-    return status
+    return max((status for _, status in found), default=0)
+
+
+def _write_tables(run: Run, folder: Path) -> None:
+    """Write `layers.csv` and `steps.csv` of all ranks; what stood there is replaced."""
+    from trainload.analyse.attribution import load_run_layers
+    from trainload.errors import RecordError
+    from trainload.report.csv_layers import write_layers_csv, write_steps_csv
+
+    layers = load_run_layers(run)
+    if layers is None:
+        raise RecordError(
+            f"{run.path} has no traced layers; record some with trainload run … --layers"
+        )
+    for name, write in (("layers.csv", write_layers_csv), ("steps.csv", write_steps_csv)):
+        write(layers.ranks, folder / name, replace=True)
+        typer.echo(str((folder / name).resolve()))

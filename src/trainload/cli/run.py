@@ -14,7 +14,8 @@ Examples:
   trainload run mlp --set hidden_units=512 --set activation=silu --setting cpu0-1 --out runs/
   trainload run mlp --data poses.csv --label-column skill --group-column video --timeout 600
   trainload run mlp --layers
-  trainload run train.py -- --epochs 3 --lr 1e-3"""
+  trainload run train.py -- --epochs 3 --lr 1e-3
+  trainload run train.py --processes 2 --setting cpu0-7+gpu0-1"""
 
 
 def run_verb(
@@ -36,6 +37,9 @@ def run_verb(
         None, help="Cores and accelerators, such as cpu0-3+gpu0; default all cores and gpu0."
     ),
     threads: int | None = typer.Option(None, help="Threads of the framework; default the cores."),
+    processes: int = typer.Option(
+        1, help="Processes that run a script together, as torchrun starts them.", min=1, max=64
+    ),
     out: Path = typer.Option(Path("runs"), help="Folder in which the run directory is made."),
     rate: float = typer.Option(10.0, help="Samples a second, 1 to 100."),
     timeout: float | None = typer.Option(None, help="Seconds after which the run is ended."),
@@ -65,8 +69,7 @@ def run_verb(
 
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
-    from trainload.run import execute_run, prepare_request
-    from trainload.workload import looks_like_script
+    from trainload.run import execute_run, prepare_request, traces_layers_by_default
 
     named = {
         "epochs": epochs,
@@ -79,7 +82,7 @@ def run_verb(
         "group_column": group_column,
     }
     if layers is None:
-        layers = framework == "torch" and looks_like_script(model)
+        layers = traces_layers_by_default(model, framework)
     named_words = [f"{name}={value}" for name, value in named.items() if value is not None]
     _check_framework(framework, python)
     request = prepare_request(
@@ -92,6 +95,7 @@ def run_verb(
         out=out,
         rate_hz=rate,
         timeout_s=timeout,
+        processes=processes,
         framework=framework,
         python=python or sys.executable,
         tegrastats_path=_check_tegrastats(tegrastats),

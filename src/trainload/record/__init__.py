@@ -11,7 +11,8 @@ from trainload.record.directory import (
     create_run_directory,
     fields_from_facts,
 )
-from trainload.record.facts import WorkerFacts, load_facts
+from trainload.record.facts import WorkerFacts, load_facts, load_other_ranks, rank_warnings
+from trainload.record.layer_table import load_layer_table, save_layer_table
 from trainload.record.lines import LineReader, read_tail
 from trainload.record.manifest import (
     FORMAT,
@@ -42,10 +43,14 @@ __all__ = [
     "create_run_directory",
     "fields_from_facts",
     "load_facts",
+    "load_layer_table",
     "load_manifest",
+    "load_other_ranks",
     "open_run",
     "parse_manifest",
+    "rank_warnings",
     "read_tail",
+    "save_layer_table",
     "save_manifest",
     "seal_run",
 ]

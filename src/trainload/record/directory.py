@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import RecordError
-from trainload.record.facts import WorkerFacts, load_facts
-from trainload.record.layout import EVENTS, RESERVE, RESERVE_BYTES, SAMPLES
+from trainload.record.facts import WorkerFacts, load_facts, load_other_ranks, rank_warnings
+from trainload.record.layout import EVENTS, EVENTS_GLOB, RESERVE, RESERVE_BYTES, SAMPLES
 from trainload.record.lines import is_number, read_tail
 from trainload.record.manifest import Manifest, Outcome, load_manifest, save_manifest
 
@@ -114,13 +114,16 @@ def abandoned_manifest(run_dir: Path, manifest: Manifest) -> Manifest:
     _wait_until_quiet(run_dir)
     facts, damaged = load_facts(run_dir, manifest.clock.start_s)
     outcome, reason = _abandoned_outcome(facts)
-    last_s = max(filter(None, (facts.last_s, _last_sample_s(run_dir))), default=None)
+    others = load_other_ranks(run_dir, manifest.clock.start_s)
+    times = (facts.last_s, *(one.last_s for one in others.values()), _last_sample_s(run_dir))
+    last_s = max(filter(None, times), default=None)
     return replace(
         manifest,
         outcome=outcome,
         outcome_reason=reason,
         clock=replace(manifest.clock, end_s=last_s),
         damaged_lines=damaged,
+        warnings=(*manifest.warnings, *rank_warnings(others)),
         **fields_from_facts(manifest, facts),
     )
 
@@ -177,13 +180,16 @@ def _wait_until_quiet(run_dir: Path, quiet_s: float = 1.0, limit_s: float = 5.0)
 
 
 def _sizes(run_dir: Path) -> list[int]:
-    paths = [run_dir / name for name in (EVENTS, SAMPLES)]
-    return [p.stat().st_size for p in paths if p.exists()]
+    return [p.stat().st_size for p in _line_files(run_dir)]
 
 
 def _newest_change_s(run_dir: Path) -> float:
-    paths = [run_dir / name for name in (EVENTS, SAMPLES)]
-    return max((p.stat().st_mtime for p in paths if p.exists()), default=0.0)
+    return max((p.stat().st_mtime for p in _line_files(run_dir)), default=0.0)
+
+
+def _line_files(run_dir: Path) -> list[Path]:
+    paths = [run_dir / EVENTS, run_dir / SAMPLES, *sorted(run_dir.glob(EVENTS_GLOB))]
+    return [path for path in paths if path.exists()]
 
 
 def _make_directory(parent: Path, model: str) -> Path:

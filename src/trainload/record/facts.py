@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainload.record.layout import EVENTS
+from trainload.record.layout import events_file
 from trainload.record.lines import LineReader, is_number
+from trainload.record.traces import ranks_of
 
 
 @dataclass(kw_only=True)
@@ -62,6 +63,14 @@ class WorkerFacts:
         elif kind == "end":
             self.end = dict(event)
 
+    @property
+    def failures(self) -> list[str]:
+        """What could not be seen of the training, in words; [] where all was."""
+        probe = self.model.get("probe_failure")
+        steps = [] if probe is None else [f"steps were no longer seen: {probe}"]
+        layers = self.layers_failure
+        return steps + ([] if layers is None else [f"layers were no longer traced: {layers}"])
+
     def _add_phase(self, event: Mapping[str, Any], start_s: float) -> None:
         name, t_s = event.get("name"), event.get("t_s")
         if not isinstance(name, str) or not is_number(t_s):
@@ -92,10 +101,20 @@ class WorkerFacts:
             self.last_s = float(value)
 
 
-def load_facts(run_dir: Path, start_s: float) -> tuple[WorkerFacts, int]:
-    """Facts of a whole events file, and how many of its lines are damaged."""
-    reader = LineReader(path=run_dir / EVENTS)
+def load_facts(run_dir: Path, start_s: float, rank: int = 0) -> tuple[WorkerFacts, int]:
+    """Facts of a process's whole events file, and how many of its lines are damaged."""
+    reader = LineReader(path=run_dir / events_file(rank))
     facts = WorkerFacts()
     for event in reader.read_rest():
         facts.add(event, start_s)
     return facts, reader.damaged_lines
+
+
+def load_other_ranks(run_dir: Path, start_s: float) -> dict[int, WorkerFacts]:
+    """Facts of every process but the first, which speaks for the run."""
+    return {rank: load_facts(run_dir, start_s, rank)[0] for rank in ranks_of(run_dir)[1:]}
+
+
+def rank_warnings(others: Mapping[int, WorkerFacts]) -> tuple[str, ...]:
+    """What a reader should know of processes beside the first."""
+    return tuple(f"rank {rank}: {words}" for rank, f in others.items() for words in f.failures)

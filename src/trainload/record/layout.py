@@ -10,6 +10,8 @@ SAMPLES_TABLE = "samples.parquet"
 EPOCHS_TABLE = "epochs.parquet"
 LAYERS_TABLE = "layers.parquet"
 WINDOW_GLOB = "window-*.json"
+WINDOW_PLAN = "window-plan.txt"
+"""Where processes that train together agree on windows."""
 EVENTS_GLOB = "events-r*.jsonl"
 TRACE_GLOB = "trace*.json.gz"
 WORKER_LOG = "worker.log"
@@ -27,6 +29,11 @@ def events_file(rank: int) -> str:
     return EVENTS if rank == 0 else f"events-r{rank}.jsonl"
 
 
+def steps_table(rank: int) -> str:
+    """The steps of one process as columns; the first one's are the run's."""
+    return STEPS_TABLE if rank == 0 else f"steps-r{rank}.parquet"
+
+
 def window_form(rank: int) -> str:
     """A traced window as a process saved it, `{index}` its number; sealing joins them."""
     return "window-{index:04d}.json" if rank == 0 else f"window-r{rank}-{{index:04d}}.json"
@@ -38,8 +45,8 @@ def trace_file(rank: int) -> str:
 
 
 def rank_of(name: str) -> int | None:
-    """Which process a file of the three kinds above belongs to; None for another file."""
-    if name in (EVENTS, trace_file(0)):
+    """Which process a file of the kinds above belongs to; None for another file."""
+    if name in (EVENTS, STEPS_TABLE, trace_file(0)):
         return 0
     found = _RANK.search(name)
     return int(found.group(1)) if found else None

@@ -61,6 +61,8 @@ class Manifest:
     model: Mapping[str, Any] = field(default_factory=dict)
     layers: Mapping[str, Any] | None = None
     """`budget`, `windows` (how many), `cost_s`, `failure`; None where layers were not traced."""
+    processes: int = 1
+    """How many processes train together; the first one, of rank 0, speaks for the run."""
     phases: tuple[Any, ...] = ()
     """`name`, `start_s`, `end_s` (null where the phase never ended), seconds since the start."""
     training_completed: bool | None = None

@@ -52,6 +52,22 @@ class Run:
         """step, epoch, start_s, end_s, step_s, loss; a loss that was not finite is null."""
         return self._read_sealed(STEPS_TABLE) if self._sealed else self._events[0]
 
+    def steps_of(self, rank: int) -> pl.DataFrame:
+        """The steps of one process, as `steps`, which are those of rank 0.
+
+        None at all for a process that ended before its first word; RecordError for a rank that
+        the run did not have.
+        """
+        if rank == 0:
+            return self.steps
+        if not 0 < rank < self.manifest.processes:
+            count = self.manifest.processes
+            raise RecordError(f"{self.path} has no rank {rank}; it ran in {count} process(es)")
+        if self._sealed and (self.path / layout.steps_table(rank)).exists():
+            return self._read_sealed(layout.steps_table(rank))
+        events_path = self.path / layout.events_file(rank)
+        return step_tables(events_path, self.manifest.clock.start_s)[0]
+
     @cached_property
     def epochs(self) -> pl.DataFrame:
         """epoch, start_s, end_s, train_s, validation_s, steps, train_loss, validation_…."""

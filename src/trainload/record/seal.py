@@ -16,13 +16,16 @@ from trainload.record.directory import DirectoryLock, close_if_abandoned
 from trainload.record.layout import (
     EPOCHS_TABLE,
     EVENTS,
+    EVENTS_GLOB,
     SAMPLES,
     SAMPLES_TABLE,
     STEPS_TABLE,
+    events_file,
+    steps_table,
 )
 from trainload.record.manifest import Manifest, save_manifest
 from trainload.record.tables import sample_table, step_tables
-from trainload.record.traces import remove_windows, seal_traces
+from trainload.record.traces import ranks_of, remove_windows, seal_traces
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,6 +53,8 @@ def seal_if_free(run_dir: Path) -> Manifest | None:
             manifest = _write_tables(run_dir, manifest)
         for name in (EVENTS, SAMPLES):
             (run_dir / name).unlink(missing_ok=True)
+        for path in run_dir.glob(EVENTS_GLOB):
+            path.unlink(missing_ok=True)
         remove_windows(run_dir)
         return manifest
     except OSError as error:
@@ -64,6 +69,10 @@ def _write_tables(run_dir: Path, manifest: Manifest) -> Manifest:
     samples, damaged_samples = sample_table(run_dir / SAMPLES, start_s)
     for name, frame in ((STEPS_TABLE, steps), (EPOCHS_TABLE, epochs), (SAMPLES_TABLE, samples)):
         _write_table(run_dir / name, frame)
+    for rank in ranks_of(run_dir)[1:]:
+        steps, _, damaged = step_tables(run_dir / events_file(rank), start_s)
+        damaged_events += damaged
+        _write_table(run_dir / steps_table(rank), steps)
     if manifest.layers is not None:
         seal_traces(run_dir, start_s, manifest.layers.get("budget"))
     manifest = replace(manifest, sealed=True, damaged_lines=damaged_events + damaged_samples)

@@ -33,7 +33,7 @@ def seal_traces(run_dir: Path, start_s: float, budget: float | None) -> None:
 
 def remove_windows(run_dir: Path) -> None:
     """Take away the single windows once they are joined."""
-    for path in run_dir.glob(layout.WINDOW_GLOB):
+    for path in [*run_dir.glob(layout.WINDOW_GLOB), run_dir / layout.WINDOW_PLAN]:
         path.unlink(missing_ok=True)
 
 

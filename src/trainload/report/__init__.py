@@ -4,14 +4,20 @@ Reads summaries and curves from `analyse`; rich and plotly are imported when som
 """
 
 from trainload.report.html import render_html
+from trainload.report.layers_json import layers_json
+from trainload.report.layers_terminal import render_layers
+from trainload.report.layers_trace import save_trace
 from trainload.report.terminal import render_detect, render_summary
 from trainload.report.wording import clean_text, render_outcome, render_overhead
 
 __all__ = [
     "clean_text",
+    "layers_json",
     "render_detect",
     "render_html",
+    "render_layers",
     "render_outcome",
     "render_overhead",
     "render_summary",
+    "save_trace",
 ]

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 
 from trainload.analyse import RunSummary
+from trainload.analyse.attribution.types import RunLayers
 from trainload.errors import MissingPart
 from trainload.record import Run
 from trainload.report.markup import escape, render_json, render_table
@@ -28,12 +29,18 @@ _CHOICES = (
 )
 
 
-def render_html(runs: Sequence[tuple[Run, RunSummary]]) -> str:
+def render_html(
+    runs: Sequence[tuple[Run, RunSummary]], layers: Sequence[RunLayers | None] = ()
+) -> str:
     """The report of some runs as the text of one HTML file.
 
-    MissingPart where plotly is not installed.
+    `layers` holds the attribution of each run, None for a run without one; left empty, no run
+    has one. MissingPart where plotly is not installed.
     """
-    plots = [plot_run(run, summary) for run, summary in runs]
+    layers = layers or [None] * len(runs)
+    plots = [
+        plot_run(run, summary, found) for (run, summary), found in zip(runs, layers, strict=True)
+    ]
     script, library = _asset("report.js"), _load_plotlyjs()
     title = title_of(runs[0][0].manifest) if len(runs) == 1 else f"{len(runs)} runs"
     return "\n".join(
@@ -52,7 +59,7 @@ def render_html(runs: Sequence[tuple[Run, RunSummary]]) -> str:
             _render_top(runs),
             '<main id="content" tabindex="-1">',
             _render_comparison(runs),
-            *_render_runs(runs, plots),
+            *_render_runs(runs, plots, layers),
             "</main>",
             "<footer><p>Made by trainload. Loads are drawn raw (thin) and as a moving average "
             "over w neighbouring samples (bold). A gap is a missing value.</p></footer>",
@@ -65,10 +72,16 @@ def render_html(runs: Sequence[tuple[Run, RunSummary]]) -> str:
     )
 
 
-def _render_runs(runs: Sequence[tuple[Run, RunSummary]], plots: Sequence[RunPlots]) -> list[str]:
+def _render_runs(
+    runs: Sequence[tuple[Run, RunSummary]],
+    plots: Sequence[RunPlots],
+    layers: Sequence[RunLayers | None],
+) -> list[str]:
     return [
-        render_run(run, summary, drawn, f"run-{at}")
-        for at, ((run, summary), drawn) in enumerate(zip(runs, plots, strict=True), start=1)
+        render_run(run, summary, drawn, f"run-{at}", found)
+        for at, ((run, summary), drawn, found) in enumerate(
+            zip(runs, plots, layers, strict=True), start=1
+        )
     ]
 
 

@@ -16,8 +16,20 @@ from trainload.analyse import (
     loss_curve,
     sample_curves,
 )
+from trainload.analyse.attribution.types import RunLayers
 from trainload.analyse.summary import pauses_of
 from trainload.record import Run
+from trainload.report.layers_plots import (
+    MOST_MODULES,
+    MOST_MODULES_BESIDE,
+    MOST_RANKS,
+    RankPlots,
+    curves_data,
+    grid_data,
+    icicle_data,
+    layer_curves,
+    traced_steps,
+)
 from trainload.report.wording import clean_text
 from trainload.units import unit_of
 
@@ -116,11 +128,13 @@ class RunPlots:
     bands: tuple[str, ...]
     """Names of the shaded stretches, in the order of their colours."""
     data: Mapping[str, Any]
-    """`figures` stand in the order of `training`, then `loads`."""
+    """`figures` stand in the order of `training`, then `loads`, then those of `layers`."""
+    layers: tuple[RankPlots, ...] = ()
+    """What is drawn of the attribution, by rank."""
 
 
-def plot_run(run: Run, summary: RunSummary) -> RunPlots:
-    """Everything to be drawn of one run."""
+def plot_run(run: Run, summary: RunSummary, layers: RunLayers | None = None) -> RunPlots:
+    """Everything to be drawn of one run; with its attribution, where it has one."""
     unit, seconds = _time_unit(summary.duration_s)
     figures = choose_figures(summary.columns)
     drawn = [c for f in figures if f.note is None for c in f.columns]
@@ -145,6 +159,8 @@ def plot_run(run: Run, summary: RunSummary) -> RunPlots:
         grids += _grid_data(curves, seconds)
     figure_data += [_figure_data(figure, samples, len(grids)) for figure in loads]
     grids += _grid_data(samples, seconds)
+    trees: list[dict[str, Any]] = []
+    ranks = _plot_layers(run, layers, seconds, grids, figure_data, trees)
     return RunPlots(
         loads=loads,
         training=training,
@@ -154,8 +170,36 @@ def plot_run(run: Run, summary: RunSummary) -> RunPlots:
             "grids": grids,
             "figures": figure_data,
             "bands": bands,
+            "trees": trees,
         },
+        layers=ranks,
     )
+
+
+def _plot_layers(
+    run: Run,
+    layers: RunLayers | None,
+    seconds: float,
+    grids: list[dict[str, Any]],
+    figures: list[dict[str, Any]],
+    trees: list[dict[str, Any]],
+) -> tuple[RankPlots, ...]:
+    """Append grids, figures and icicles of each rank; answers where they stand."""
+    found = []
+    for at, rank in enumerate(layers.ranks[:MOST_RANKS] if layers is not None else ()):
+        steps = traced_steps(rank)
+        curves = layer_curves(rank, steps)
+        found.append(
+            RankPlots(
+                titles=tuple(c.title for c in curves),
+                first_figure=len(figures),
+                tree=len(trees),
+            )
+        )
+        figures += [curves_data(c, len(grids)) for c in curves]
+        grids.append(grid_data(steps, run.steps, seconds))
+        trees.append(icicle_data(rank, MOST_MODULES if at == 0 else MOST_MODULES_BESIDE))
+    return tuple(found)
 
 
 def series_names(figure: Mapping[str, Any]) -> list[str]:

@@ -131,6 +131,8 @@ def quality_rows(summary: RunSummary, manifest: Manifest) -> list[Row]:
     """Scores of the last and the best epoch; one row saying so where there are none."""
     if "script" in manifest.workload:
         return [("quality", "known to the script alone: see worker.log")]
+    if "watched" in manifest.workload:
+        return [("quality", "known to the watched program alone")]
     if summary.final is None:
         return [("quality", "no epoch finished")]
     rows = [(f"last epoch ({summary.final.epoch + 1})", render_score(summary.final))]
@@ -273,6 +275,8 @@ def workload_rows(manifest: Manifest) -> list[Row]:
         arguments = " ".join(clean_text(word) for word in script.get("arguments") or ())
         rows.append(("script", f"{clean_text(script.get('path'))} {arguments}".rstrip()))
         return [*rows, ("script's SHA-256", clean_text(script.get("sha256")))]
+    if "watched" in workload:
+        return [*rows, *_flat_rows(mapping(workload["watched"]))]
     rows += [
         (clean_text(k), render_list(v)) for k, v in mapping(workload.get("model_options")).items()
     ]

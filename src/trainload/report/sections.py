@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainload.analyse import RunSummary
+from trainload.analyse.attribution.types import RunLayers
 from trainload.record import Manifest, Run
+from trainload.report.layers_html import render_layers_section
 from trainload.report.markup import escape, render_details, render_log, render_pairs, render_table
 from trainload.report.plots import Figure, RunPlots, series_names
 from trainload.report.rows import (
@@ -38,7 +40,13 @@ def render_badge(outcome: str | None) -> str:
     return f'<span class="badge {kind}">{escape(render_outcome(outcome))}</span>'
 
 
-def render_run(run: Run, summary: RunSummary, plots: RunPlots, anchor: str) -> str:
+def render_run(
+    run: Run,
+    summary: RunSummary,
+    plots: RunPlots,
+    anchor: str,
+    layers: RunLayers | None = None,
+) -> str:
     """All sections of one run."""
     manifest = run.manifest
     return "\n".join(
@@ -48,6 +56,7 @@ def render_run(run: Run, summary: RunSummary, plots: RunPlots, anchor: str) -> s
             _render_cards(summary),
             f'<p class="overhead">{escape(_sentence(render_overhead(manifest.overhead)))}</p>',
             _render_log_tail(run, summary),
+            _render_layers(layers, plots, anchor),
             _render_plots("Training", plots, plots.training, 0, summary, manifest, anchor),
             _render_plots(
                 "Loads", plots, plots.loads, len(plots.training), summary, manifest, anchor
@@ -57,6 +66,13 @@ def render_run(run: Run, summary: RunSummary, plots: RunPlots, anchor: str) -> s
             "</article>",
         )
     )
+
+
+def _render_layers(layers: RunLayers | None, plots: RunPlots, anchor: str) -> str:
+    if layers is None:
+        return ""
+    legends = [series_names(figure) for figure in plots.data["figures"]]
+    return render_layers_section(layers, plots.layers, anchor, legends)
 
 
 def cards_of(summary: RunSummary) -> list[tuple[str, str, str]]:
@@ -176,6 +192,8 @@ def _no_training(summary: RunSummary, manifest: Manifest) -> str:
         return "No step was finished."
     if "script" in manifest.workload:
         return "Losses and scores are known to the script alone."
+    if "watched" in manifest.workload:
+        return "No loss was told."
     return "No loss was finite."
 
 

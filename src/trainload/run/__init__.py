@@ -5,7 +5,13 @@ Part of the measuring wing: standard library and psutil, nothing heavier.
 
 from trainload.run.driver import execute_run
 from trainload.run.progress import render_progress
-from trainload.run.request import RunProgress, RunRequest, RunResult, prepare_request
+from trainload.run.request import (
+    RunProgress,
+    RunRequest,
+    RunResult,
+    prepare_request,
+    traces_layers_by_default,
+)
 
 __all__ = [
     "RunProgress",
@@ -14,4 +20,5 @@ __all__ = [
     "execute_run",
     "prepare_request",
     "render_progress",
+    "traces_layers_by_default",
 ]

@@ -11,33 +11,44 @@ from pathlib import Path
 from trainload.errors import TrainloadError
 from trainload.run.driver import execute_run
 from trainload.run.progress import render_progress
-from trainload.run.request import RunProgress, prepare_request
+from trainload.run.request import RunProgress, prepare_request, traces_layers_by_default
 
 
 def main() -> int:
     """Exit status 0 completed, 1 ended otherwise, 2 usage."""
     parser = argparse.ArgumentParser(prog="python -m trainload.run", description=__doc__)
     parser.add_argument("model", help="model family, such as mlp, or the path of a script")
-    parser.add_argument("arguments", nargs="*", help="a script's own arguments, after --")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="words")
     parser.add_argument("--setting", help="cores and accelerators, such as cpu0-1 or cpu0-3+gpu0")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--out", type=Path, default=Path("runs"))
     parser.add_argument("--rate", type=float, default=10.0, help="samples a second, 1 to 100")
     parser.add_argument("--timeout", type=float, help="seconds after which the run is ended")
+    parser.add_argument("--processes", type=int, default=1, help="run a script in several")
+    parser.add_argument("--layers", action=argparse.BooleanOptionalAction, help="trace layers")
+    parser.add_argument("--layer-budget", type=float, default=0.03, help="share of the time")
     parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+    parser.epilog = "A script's own arguments stand at the end, after --."
+    # argparse takes no such tail once options stand between it and the model's name.
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    options, arguments = parser.parse_args(words[:end]), words[end + 1 :]
+    layers = options.layers
+    if layers is None:
+        layers = traces_layers_by_default(options.model, "torch")
     try:
         request = prepare_request(
             options.model,
             options.words,
-            arguments=options.arguments,
+            arguments=arguments,
             seed=options.seed,
             setting=options.setting,
             threads=options.threads,
             out=options.out,
             rate_hz=options.rate,
             timeout_s=options.timeout,
+            processes=options.processes,
+            layer_budget=options.layer_budget if layers else None,
         )
         result = execute_run(request, _print_line)
     except TrainloadError as error:

@@ -26,14 +26,17 @@ from trainload.record import (
     create_run_directory,
     fields_from_facts,
     layout,
+    load_other_ranks,
+    rank_warnings,
 )
 from trainload.run.interrupts import Terminated, interrupts_ignored, signals_as_interrupts
 from trainload.run.overhead import measure_overhead
-from trainload.run.processes import WorkerProcess, worker_environment
+from trainload.run.processes import WorkerProcess, worker_command, worker_environment
 from trainload.run.request import RunProgress, RunRequest, RunResult
 from trainload.run.sampling import Sampling
 from trainload.run.spans import StepSpans
 from trainload.run.verdict import Ending, decide_outcome, read_oom_kills
+from trainload.workload import WatchedWorkload
 
 POLL_S = 0.5
 INTERRUPT_GRACE_S = 10.0
@@ -124,6 +127,7 @@ class _Driver:
 
     def _worker_spec(self) -> dict[str, Any]:
         workload, setting = self.request.workload, self.request.setting
+        assert not isinstance(workload, WatchedWorkload), "it trains where it is watched"
         return {
             "format": 1,
             "events_path": str(self.events.path.resolve()),
@@ -137,6 +141,23 @@ class _Driver:
             "parent_pid": os.getpid(),
             "fake": dict(self.request.fake),
             "layers": self._layers_spec(),
+            "processes": self._processes_spec(),
+        }
+
+    def _processes_spec(self) -> dict[str, Any] | None:
+        """How the worker starts others beside it; None where it trains itself."""
+        if self.request.processes == 1:
+            return None
+        folder = self.run.path.resolve()
+        return {
+            "command": worker_command(self.request.python),
+            "ranks": [
+                {
+                    "events_path": str(folder / layout.events_file(rank)),
+                    "window_form": layout.window_form(rank),
+                }
+                for rank in range(self.request.processes)
+            ],
         }
 
     def _layers_spec(self) -> dict[str, Any] | None:
@@ -144,7 +165,13 @@ class _Driver:
         if budget is None:
             return None
         folder = str(self.run.path.resolve())
-        return {"budget": budget, "folder": folder, "file_form": layout.window_form(0)}
+        together = self.request.processes > 1
+        return {
+            "budget": budget,
+            "folder": folder,
+            "file_form": layout.window_form(0),
+            "plan": f"{folder}/{layout.WINDOW_PLAN}" if together else None,
+        }
 
     def _follow(self, worker: WorkerProcess, sampling: Sampling) -> int:
         """Watch until the worker has ended; its exit status."""
@@ -237,6 +264,7 @@ class _Driver:
         self._take_events(self.events.read_rest())
         outcome, reason = decide_outcome(self._ending(status))
         changes: dict[str, Any] = fields_from_facts(self.run.manifest, self.facts)
+        self.warnings += rank_warnings(load_other_ranks(self.run.path, self.start_s))
         if self.sampling is not None:
             changes["sampler"] = self.sampling.summary()
             changes["overhead"] = self._overhead(self.sampling)
@@ -295,6 +323,7 @@ def _first_manifest(request: RunRequest, wall_clock: Callable[[], float]) -> Man
         software={"trainload": __version__},
         sampler={"rate_hz": request.rate_hz},
         layers=None if request.layer_budget is None else {"budget": request.layer_budget},
+        processes=request.processes,
     )
 
 

@@ -73,15 +73,19 @@ def wait_for_any_exit(watches: Sequence[ExitWatch], timeout_s: float) -> None:
         select.select(fds, [], [], max(0.0, timeout_s))
 
 
+def worker_command(python: str) -> list[str]:
+    """The words that start a worker of this version in an interpreter."""
+    return [python, "-c", _WORKER_BOOTSTRAP, str(_PACKAGE_ROOT / "trainload_worker")]
+
+
 class WorkerProcess:
     """The training process, in a session of its own so that Ctrl-C reaches the driver alone."""
 
     def __init__(self, python: str, log_path: Path, environment: Mapping[str, str]) -> None:
-        folder = str(_PACKAGE_ROOT / "trainload_worker")
         try:
             with log_path.open("ab") as log:
                 self._process = subprocess.Popen(
-                    [python, "-c", _WORKER_BOOTSTRAP, folder],
+                    worker_command(python),
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=subprocess.STDOUT,

@@ -11,6 +11,7 @@ from trainload.hardware import Machine, Setting, read_machine, resolve_setting
 from trainload.record import Manifest, Outcome
 from trainload.workload import (
     ScriptWorkload,
+    WatchedWorkload,
     Workload,
     assemble_workload,
     looks_like_script,
@@ -19,13 +20,14 @@ from trainload.workload import (
 )
 
 RATE_LOW_HZ, RATE_HIGH_HZ = 1.0, 100.0
+MAX_PROCESSES = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
     """One run, ready to start."""
 
-    workload: Workload | ScriptWorkload
+    workload: Workload | ScriptWorkload | WatchedWorkload
     machine: Machine
     setting: Setting
     asked: Mapping[str, Any]
@@ -39,6 +41,8 @@ class RunRequest:
     check_overhead: bool = True
     layer_budget: float | None = None
     """Share of the training time that tracing layers may cost; None: layers are not traced."""
+    processes: int = 1
+    """How many processes run the script together, as `torchrun --nproc-per-node` starts them."""
     fake: Mapping[str, Any] = field(default_factory=dict)
     """Options of the fake framework, for tests of everything around a training."""
     tegrastats_path: str | None = None
@@ -47,6 +51,14 @@ class RunRequest:
         if not RATE_LOW_HZ <= self.rate_hz <= RATE_HIGH_HZ:
             raise UsageError(
                 f"--rate {self.rate_hz:g}: must lie between {RATE_LOW_HZ:g} and {RATE_HIGH_HZ:g} Hz"
+            )
+        if not 1 <= self.processes <= MAX_PROCESSES:
+            raise UsageError(
+                f"--processes {self.processes}: must lie between 1 and {MAX_PROCESSES}"
+            )
+        if self.processes > 1 and not isinstance(self.workload, ScriptWorkload):
+            raise UsageError(
+                f"--processes {self.processes}: only a script can run in several processes"
             )
         if self.layer_budget is not None and not 0 < self.layer_budget < 1:
             raise UsageError(
@@ -112,6 +124,11 @@ def prepare_request(
         out=out,
         **options,
     )
+
+
+def traces_layers_by_default(model: str, framework: str) -> bool:
+    """Whether layers are traced where nobody said: in scripts, whose inside nobody knows."""
+    return framework == "torch" and looks_like_script(model)
 
 
 def _choose_workload(

@@ -40,7 +40,10 @@ def decide_outcome(ending: Ending) -> tuple[Outcome, str | None]:
         return _judge_record(ending, int(event.get("events_lost") or 0))
     if ending.stopped_by is not None:
         return ending.stopped_by, ending.stop_reason
-    if word in ("failed", "out_of_memory", "interrupted"):
+    if word == "killed" and event.get("signal") == signal.SIGKILL and ending.oom_kills:
+        who = f"rank {event.get('rank')}: "
+        return "out_of_memory", f"{who}the kernel killed it for want of memory"
+    if word in ("failed", "killed", "out_of_memory", "interrupted"):
         return word, str(event.get("reason") or "the worker gave no reason")
     if ending.exit_status < 0:
         return _judge_signal(ending)

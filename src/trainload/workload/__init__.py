@@ -15,6 +15,7 @@ from trainload.workload.graph import (
 from trainload.workload.mlp import MlpOptions, mlp_graph
 from trainload.workload.script import ScriptWorkload, looks_like_script, script_workload
 from trainload.workload.spec import Optimizer, Seeds, Training, Workload
+from trainload.workload.watched import WatchedWorkload
 
 __all__ = [
     "MODELS",
@@ -29,6 +30,7 @@ __all__ = [
     "ScriptWorkload",
     "Seeds",
     "Training",
+    "WatchedWorkload",
     "Workload",
     "assemble_workload",
     "build_graph",

@@ -1,0 +1,129 @@
+"""Which pattern a log fits best, and what its first lines tell about counting; reads lines only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from trainload.analyse.collect.groups import PROGRESS
+from trainload.analyse.collect.lines import LogLine
+from trainload.analyse.collect.patterns import Pattern
+from trainload.errors import UsageError
+
+SAMPLED_LINES = 20_000
+"""Lines the choice rests on; where nothing matches in them, the next as many."""
+GENERAL_WEIGHT = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A pattern and how this log counts."""
+
+    pattern: Pattern
+    matched: Mapping[str, int]
+    """Lines of the sample that each pattern fitted."""
+    sampled: int
+    first_iteration: int
+    """The number that this log gives to its first iteration: 0 or 1."""
+    start: int
+    """Iterations done before the log begins, as of a training that was resumed."""
+    bar: int | None
+    """Length of the training's progress bar, where bars of several lengths stand in the log."""
+    found: frozenset[str]
+    """Columns that were seen at least once."""
+    stamped: bool
+    """Matched lines carry timestamps."""
+
+    @property
+    def counts_rows(self) -> bool:
+        """Each row is one iteration without a number: a time of its own, and nothing counted."""
+        counted = self.found.intersection(("iteration", "epoch_time_s", PROGRESS))
+        return not counted and bool(self.found.intersection(("time_s", "rate_per_s")))
+
+    @property
+    def unit(self) -> Literal["iterations", "epochs"]:
+        """What places in this log are counted in."""
+        return "iterations" if "iteration" in self.found or self.counts_rows else "epochs"
+
+
+@dataclass
+class _Tally:
+    """What is counted of one pattern while sampling."""
+
+    pattern: Pattern
+    lines: int = 0
+    stamps: int = 0
+    found: set[str] = field(default_factory=set)
+    iterations: list[int] = field(default_factory=list)
+    bar: int | None = None
+    before_bar: bool = True
+
+    def count(self, text: str) -> None:
+        read = self.pattern.read_line(text)
+        if read is None:
+            return
+        reading, stamp = read
+        self.lines += 1
+        self.found.update(reading)
+        if self.lines <= 100 and self.pattern.stamp_ns(text, stamp) is not None:
+            self.stamps += 1
+        iteration, bar = reading.get("iteration"), reading.get("iterations")
+        if self.pattern.one_bar and bar is not None and int(bar) > (self.bar or 0):
+            self.bar = int(bar)
+            self.iterations.clear()
+        if self.pattern.one_bar and bar is not None and int(bar) != self.bar:
+            return
+        if iteration is not None and len(self.iterations) < 2 and iteration not in self.iterations:
+            self.iterations.append(int(iteration))
+
+
+def choose_pattern(
+    lines: Iterable[LogLine], patterns: Sequence[Pattern], *, where: str, forced: str | None = None
+) -> Choice:
+    """The pattern that fits the most lines (or the forced one); an error where none fits."""
+    if forced is not None:
+        patterns = [p for p in patterns if p.name == forced]
+    tallies = [_Tally(pattern=pattern) for pattern in patterns]
+    sampled = 0
+    for line in lines:
+        sampled += 1
+        for tally in tallies:
+            tally.count(line.text)
+        if sampled % SAMPLED_LINES == 0 and any(tally.lines for tally in tallies):
+            break
+    best = max(tallies, key=_weight)
+    if not best.lines:
+        tried = ", ".join(tally.pattern.name for tally in tallies)
+        raise UsageError(
+            f"no line of {where} fits a log pattern (tried {tried}); describe its lines "
+            "in a JSON file and give it with --pattern-file"
+        )
+    first, start = _counting(best)
+    return Choice(
+        pattern=best.pattern,
+        matched={tally.pattern.name: tally.lines for tally in tallies},
+        sampled=sampled,
+        first_iteration=first,
+        start=start,
+        bar=best.bar,
+        found=frozenset(best.found),
+        stamped=best.stamps > min(best.lines, 100) // 2,
+    )
+
+
+def _weight(tally: _Tally) -> float:
+    return tally.lines * (GENERAL_WEIGHT if tally.pattern.general else 1.0)
+
+
+def _counting(tally: _Tally) -> tuple[int, int]:
+    """Number of the first iteration, and how many were done before the log begins."""
+    printed = tally.iterations
+    first = tally.pattern.first_iteration
+    if first is None:
+        first = 0 if printed and printed[0] == 0 else 1
+    if len(printed) < 2 or printed[1] < printed[0]:
+        return first, 0
+    done, stride = printed[0] + 1 - first, printed[1] - printed[0]
+    # The first line stands one stride after the start, or at once: any later, and some are missing.
+    return first, done - stride if done > stride + 1 else 0

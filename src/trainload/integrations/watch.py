@@ -1,0 +1,259 @@
+"""`trainload.watch`: measures a torch training from inside the process that trains.
+
+For notebooks and loops that nobody wants to move into a script. The sampler runs in a process of
+its own, as always; steps and layers are seen from within. Nothing in here ends the training.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from trainload._version import __version__
+from trainload.errors import RecordError, UsageError, WorkerError
+from trainload.hardware import read_machine, resolve_setting
+from trainload.integrations.ranks import Rank, find_rank, join_run, offer_run, withdraw_run
+from trainload.record import (
+    Clock,
+    Manifest,
+    RunDirectory,
+    create_run_directory,
+    fields_from_facts,
+    layout,
+    load_facts,
+)
+from trainload.run.request import RunRequest
+from trainload.run.sampling import Sampling
+from trainload.run.verdict import Ending, decide_outcome
+from trainload.workload import WatchedWorkload
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+
+class Watch:
+    """One watched training; use it as a context manager.
+
+    `path` is the run directory. `step` is needed only where no optimizer of torch is stepped, or
+    where its steps are not the training's.
+    """
+
+    def __init__(self, request: RunRequest, model: Any) -> None:
+        self._request = request
+        self._model = model
+        self._rank: Rank = find_rank()
+        self._run: RunDirectory | None = None
+        self._sampling: Sampling | None = None
+        self._events: Any = None
+        self._steps: Any = None
+        self._layers: Any = None
+        self._warnings: list[str] = []
+        self.path: Path
+
+    def __enter__(self) -> Watch:
+        """Creates the run directory and begins to watch; RecordError where that is refused."""
+        from trainload_worker.backends import create_layer_probe, create_probe
+        from trainload_worker.errors import WorkerProblem
+        from trainload_worker.events import EventWriter
+        from trainload_worker.spec import LayersSpec
+
+        # The tracer would print two lines at every window.
+        os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+        self._open_directory()
+        rank = self._rank.number
+        self._events = EventWriter(str(self.path / layout.events_file(rank)))
+        budget = self._request.layer_budget
+        spec = None
+        if budget is not None:
+            folder = str(self.path.resolve())
+            plan = f"{folder}/{layout.WINDOW_PLAN}" if self._rank.count > 1 else None
+            spec = LayersSpec(budget, folder, layout.window_form(rank), plan, leads=rank == 0)
+        try:
+            self._steps, opened = create_probe("torch", self._events)
+            self._layers = create_layer_probe("torch", self._events, spec)
+        except WorkerProblem as error:
+            self._close("failed", str(error))
+            raise UsageError(f"trainload.watch needs torch here: {error}") from error
+        self._greet(opened)
+        if rank == 0:
+            self._start_sampler()
+        self._steps.attach()
+        self._layers.attach()
+        if self._model is not None and budget is not None:
+            self._layers.name_model(self._model)
+        return self
+
+    def step(self, loss: Any = None) -> None:
+        """Ends a step here; from the first call on, optimizers no longer do.
+
+        `loss` is a number or a tensor; a tensor on a device is not waited for.
+        """
+        self._steps.mark_step(loss)
+        if self._request.layer_budget is not None:
+            self._layers.mark_step()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ends the record with its outcome; an error of the training goes on its way."""
+        from trainload_worker.outcomes import classify
+
+        self._layers.finish()
+        self._steps.finish()
+        if error is None:
+            self._close("completed", None)
+        elif isinstance(error, KeyboardInterrupt):
+            self._close("interrupted", "Ctrl-C")
+        else:
+            ending = classify(error, "script")
+            self._close(ending.outcome, ending.reason)
+
+    def _open_directory(self) -> None:
+        if self._rank.number > 0:
+            self.path = join_run(self._rank, self._request.out)
+            return
+        self._run = create_run_directory(
+            self._request.out, self._request.workload.model, self._first_manifest()
+        )
+        self.path = self._run.path
+        offer_run(self._rank, self.path)
+
+    def _first_manifest(self) -> Manifest:
+        request = self._request
+        budget = request.layer_budget
+        return Manifest(
+            run_id="",
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            trainload_version=__version__,
+            framework="torch",
+            workload=request.workload.to_json(),
+            setting={"asked": {}, "resolved": request.setting.to_json(), "obtained": None},
+            machine=request.machine.to_json(),
+            clock=Clock(start_s=time.monotonic(), start_wall_s=time.time()),
+            driver={"pid": os.getpid(), "worker_pid": os.getpid()},
+            software={"trainload": __version__},
+            sampler={"rate_hz": request.rate_hz},
+            layers=None if budget is None else {"budget": budget},
+            processes=self._rank.count,
+        )
+
+    def _greet(self, opened: Any) -> None:
+        self._events.write(
+            "hello",
+            t_s=time.monotonic(),
+            wall_s=time.time(),
+            pid=os.getpid(),
+            python=platform.python_version(),
+            framework="torch",
+            framework_version=opened.version,
+            software=dict(opened.software),
+        )
+        obtained = {"threads": opened.threads, "device": "as the program chooses", "notes": []}
+        self._events.write("setting", obtained=obtained)
+        self._events.write("phase", name="script", edge="begin", t_s=time.monotonic())
+
+    def _start_sampler(self) -> None:
+        assert self._run is not None
+        start_s = self._run.manifest.clock.start_s
+        self._sampling = Sampling(self._request, self.path, os.getpid(), start_s)
+        try:
+            self._sampling.start()
+            self._run.update(meters=tuple(self._sampling.meters))
+        except (WorkerError, RecordError) as error:
+            self._warn(f"training goes on unmeasured: {error}")
+
+    def _close(self, outcome: str, reason: str | None) -> None:
+        now_s = time.monotonic()
+        self._events.write("phase", name="script", edge="end", t_s=now_s)
+        self._events.write(
+            "end", outcome=outcome, reason=reason, t_s=now_s, events_lost=self._events.lost_count
+        )
+        self._events.close()
+        if self._run is None:
+            return
+        withdraw_run(self._rank, self.path.parent)
+        try:
+            self._close_record(self._run)
+        except (OSError, RecordError) as error:
+            self._warn(f"the record could not be closed: {error}")
+
+    def _close_record(self, run: RunDirectory) -> None:
+        sampling = self._sampling
+        if sampling is not None:
+            sampling.stop()
+        facts, damaged = load_facts(run.path, run.manifest.clock.start_s)
+        ending = Ending(
+            exit_status=0 if (facts.end or {}).get("outcome") == "completed" else 1,
+            end_event=facts.end,
+            sampler_deaths=tuple(sampling.deaths) if sampling else (),
+            lost_samples=sampling.lost_lines if sampling else 0,
+            write_error=sampling.write_error if sampling else None,
+        )
+        outcome, reason = decide_outcome(ending)
+        changes = fields_from_facts(run.manifest, facts)
+        if sampling is not None:
+            changes["sampler"] = sampling.summary()
+        changes["overhead"] = {
+            "verdict": "not measured",
+            "reason": "a watched training is not paused for it",
+        }
+        clock = replace(run.manifest.clock, end_s=time.monotonic(), end_wall_s=time.time())
+        run.close(
+            outcome,
+            reason,
+            clock=clock,
+            warnings=tuple(self._warnings),
+            damaged_lines=damaged,
+            **changes,
+        )
+
+    def _warn(self, text: str) -> None:
+        self._warnings.append(text)
+        warnings.warn(f"trainload.watch: {text}", stacklevel=3)
+
+
+def watch(
+    name: str = "watched",
+    *,
+    out: str | Path = "runs",
+    model: Any = None,
+    config: Mapping[str, Any] | None = None,
+    layers: bool = True,
+    layer_budget: float = 0.03,
+    rate_hz: float = 10.0,
+) -> Watch:
+    """Measures the torch training inside its `with` block and leaves one run directory.
+
+    `name` names the run; `config` is kept with it; `model` helps to name layers where parts of a
+    model are called on their own. UsageError for values that make no sense.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"name {name!r}: use letters, digits, '.', '_' and '-'")
+    try:
+        kept = json.loads(json.dumps(dict(config or {}), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"config must be values that JSON can hold: {error}") from None
+    machine = read_machine()
+    request = RunRequest(
+        workload=WatchedWorkload(name=name, config=kept),
+        machine=machine,
+        setting=resolve_setting(None, None, machine),
+        asked={},
+        out=Path(out),
+        rate_hz=rate_hz,
+        check_overhead=False,
+        layer_budget=layer_budget if layers else None,
+    )
+    return Watch(request, model)

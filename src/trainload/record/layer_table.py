@@ -1,0 +1,44 @@
+"""`layers.parquet`: where each traced step went, kept once it has been worked out.
+
+Whoever works it out hands over the rows and a text of its own; both come back as they were.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainload.record.layout import LAYERS_TABLE
+from trainload.record.tables import require_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_KEY = "trainload"
+
+
+def save_layer_table(run_dir: Path, rows: pl.DataFrame, text: str) -> bool:
+    """Keep the table; False where the folder or the disk refuses, which loses nothing."""
+    path = run_dir / LAYERS_TABLE
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        rows.write_parquet(temporary, compression="zstd", metadata={_KEY: text})
+        temporary.replace(path)
+    except OSError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
+
+
+def load_layer_table(run_dir: Path) -> tuple[pl.DataFrame, str] | None:
+    """The table and its text as kept; None where there is none that can be read."""
+    require_polars()
+    import polars as pl
+
+    path = run_dir / LAYERS_TABLE
+    try:
+        return pl.read_parquet(path), pl.read_parquet_metadata(path).get(_KEY, "")
+    except (OSError, pl.exceptions.PolarsError):
+        return None
