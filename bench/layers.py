@@ -29,7 +29,7 @@ import torch
 
 import layer_cases
 
-ROUNDS = 3
+ROUNDS = 6
 SHARES = {"plain": 0.18, "windows": 0.58, "profiler": 0.12, "hooks": 0.12}
 """Of a case's time, by what watches it."""
 BUDGET = 0.03
@@ -259,7 +259,7 @@ def measure(device: str, out: Path, seconds: float, only: list[str]) -> None:
     """Run every case and leave its directory and its blocks."""
     cases = layer_cases.GPU_CASES if device == "cuda" else layer_cases.CPU_CASES
     out.mkdir(parents=True, exist_ok=True)
-    for name, build in cases.items():
+    for order, (name, build) in enumerate(cases.items()):
         if only and name not in only:
             continue
         torch.manual_seed(0)
@@ -270,6 +270,7 @@ def measure(device: str, out: Path, seconds: float, only: list[str]) -> None:
             "case": name,
             "device": device,
             "run": path.name,
+            "order": order,
             "torch": torch.__version__,
             "blocks": bench.blocks,
             "hooks_error": bench.hooks_error,
@@ -282,22 +283,25 @@ def measure(device: str, out: Path, seconds: float, only: list[str]) -> None:
 
 
 def costs(result: dict[str, Any]) -> dict[str, float]:
-    """Median over the rounds of the step time under each watcher over that of plain steps."""
-    step_s: dict[str, list[float]] = {}
+    """Step time under each watcher over that of plain steps, less 1: all rounds together.
+
+    Medians would leave out the few blocks with windows in them.
+    """
+    seconds: dict[str, float] = {}
+    steps: dict[str, int] = {}
     for block in result["blocks"]:
-        step_s.setdefault(block["watcher"], []).append(block["seconds"] / block["steps"])
-    plain = step_s["plain"]
+        seconds[block["watcher"]] = seconds.get(block["watcher"], 0.0) + block["seconds"]
+        steps[block["watcher"]] = steps.get(block["watcher"], 0) + block["steps"]
+    step_s = {watcher: seconds[watcher] / steps[watcher] for watcher in seconds}
     found = {
-        watcher: statistics.median(a / b for a, b in zip(times, plain, strict=False)) - 1
-        for watcher, times in step_s.items()
-        if watcher in SHARES and watcher != "plain"
+        watcher: step_s[watcher] / step_s["plain"] - 1
+        for watcher in ("windows", "profiler", "hooks")
+        if watcher in step_s
     }
-    found["step_s"] = statistics.median(plain)
-    hooks = [block for block in result["blocks"] if "explained_s" in block]
-    if hooks:
-        found["hooks_explained"] = statistics.median(
-            block["explained_s"] / block["seconds"] for block in hooks
-        )
+    found["step_s"] = step_s["plain"]
+    explained_s = [block["explained_s"] for block in result["blocks"] if "explained_s" in block]
+    if explained_s:
+        found["hooks_explained"] = sum(explained_s) / seconds["hooks"]
     return found
 
 
@@ -312,23 +316,30 @@ def print_table(folder: Path) -> None:
     from trainload.analyse.attribution import load_run_layers
     from trainload.record import open_run
 
-    print(
-        "| case | step | explained | windows cost | profiler, every step | hooks explained, cost |"
-    )
+    print("| case | step | explained | windows cost, measured (own account) | ", end="")
+    print("torch.profiler every step | backward hooks: explained, cost |")
     print("|---|---|---|---|---|---|")
-    for path in sorted(folder.glob("*.json"), key=lambda p: p.stat().st_mtime):
+    shares, overheads = [], []
+    for path in sorted(folder.glob("*.json"), key=lambda p: json.loads(p.read_text())["order"]):
         result = json.loads(path.read_text())
         layers = load_run_layers(open_run(folder / result["run"]))
         found = costs(result)
-        share = "-" if layers is None else f"{layers.ranks[0].explained_fraction:.1%}"
+        assert layers is not None, f"{path} has no windows"
+        rank = layers.ranks[0]
+        shares.append(rank.explained_fraction)
+        overheads.append(found["windows"])
+        hooks = "fail" if result["hooks_error"] else "-"
         if "hooks" in found:
             hooks = f"{found['hooks_explained']:.0%}, {found['hooks']:+.1%}"
-        else:
-            hooks = f"fails: {result['hooks_error']}"
         print(
-            f"| {result['case']} | {found['step_s'] * 1e3:.2f} ms | {share} | "
-            f"{found['windows']:+.2%} | {found['profiler']:+.1%} | {hooks} |"
+            f"| {result['case']} | {found['step_s'] * 1e3:.2f} ms | {rank.explained_fraction:.1%} "
+            f"| {found['windows']:+.2%} ({rank.cost.fraction or 0:.2%} in {rank.cost.windows}) "
+            f"| {found['profiler']:+.0%} | {hooks} |"
         )
+    print(
+        f"least explained {min(shares):.1%}; cost: median {statistics.median(overheads):+.2%}, "
+        f"largest {max(overheads):+.2%}"
+    )
 
 
 def main() -> None:
