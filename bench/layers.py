@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import sys
 import tempfile
@@ -29,9 +30,10 @@ import torch
 
 import layer_cases
 
-ROUNDS = 6
-SHARES = {"plain": 0.18, "windows": 0.58, "profiler": 0.12, "hooks": 0.12}
-"""Of a case's time, by what watches it."""
+ROUNDS = 16
+BLOCKS = {"plain": 1, "windows": 3, "profiler": 1, "hooks": 1}
+"""Blocks of equal length in a round, by what watches them; windows are rare and need more."""
+FEWEST_STEPS = 4
 BUDGET = 0.03
 
 
@@ -102,11 +104,17 @@ class CaseBench:
         step_s = self.blocks[-1]["seconds"] / 20
         self._block("warm", max(5, int(2.0 / step_s)), lambda: None)
         step_s = self.blocks[-1]["seconds"] / self.blocks[-1]["steps"]
+        # Under the profiler and the hooks steps take some two to three times as long.
+        planned_s = seconds / ROUNDS / (sum(BLOCKS.values()) + 3)
+        count = max(FEWEST_STEPS, int(planned_s / step_s))
+        end_s = time.monotonic() + seconds
         for number in range(ROUNDS):
-            order = list(SHARES)
-            for watcher in order if number % 2 == 0 else reversed(order):
-                count = max(6, int(seconds * SHARES[watcher] / ROUNDS / step_s))
+            order = [name for name, blocks in BLOCKS.items() for _ in range(blocks)]
+            random.Random(number).shuffle(order)
+            for watcher in order:
                 getattr(self, f"_under_{watcher}")(count)
+            if time.monotonic() > end_s and number >= 3:
+                break
         self._windows.finish()
 
     def run_windows(self, seconds: float) -> None:

@@ -9,9 +9,9 @@ from trainload.analyse.attribution.timeline import (
 )
 
 
-def follow(trace: Trace) -> HostTimeline:
+def follow(trace: Trace, way_in_ns: int = 0) -> HostTimeline:
     window = trace.window()
-    return follow_host(window, choose_layering(window))
+    return follow_host(window, choose_layering(window), way_in_ns=way_in_ns)
 
 
 def owner_at(host: HostTimeline, at: int, thread: int = 0) -> tuple[Owner, Mode] | None:
@@ -142,3 +142,18 @@ def test_layers_come_from_the_best_source() -> None:
     assert list(follow(trace).layers) == [("Net_0", ""), ("Net_0", "Linear_0")]
     trace.host("layer:x.y", 25, 45, MAIN)
     assert list(follow(trace).layers) == [("model", "x.y")]
+
+
+def test_a_short_way_into_a_call_is_that_call_s_and_a_long_one_nobody_s() -> None:
+    trace = Trace()
+    trace.host("layer:Net:", 0, 100)
+    trace.forward("aten::linear", 10, 90, 1)
+    trace.host("Optimizer.step#SGD.step", 130, 200)
+    trace.host("layer:Net:", 251, 300)
+    trace.host("enumerate(DataLoader)#_Iter.__next__", 310, 400)
+    host = follow(trace, way_in_ns=50)
+    assert owner_at(host, 115) == (Owner("layer", None, None, "update"), Mode.RANGE)
+    assert owner_at(host, 225) is None
+    # Python before the loader is asked is no waiting for it.
+    assert owner_at(host, 305) is None
+    assert owner_at(follow(trace), 115) is None

@@ -19,7 +19,7 @@ from trainload.analyse.attribution.steps import find_steps
 def split(trace: Trace) -> list[StepParts]:
     window = trace.window()
     _, steps = find_steps(window)
-    host = follow_host(window, choose_layering(window))
+    host = follow_host(window, choose_layering(window), way_in_ns=0)
     return partition(window, host, steps, busiest_device(window))
 
 

@@ -30,6 +30,10 @@ NO_ROOT = "model"
 """Root of layers whose ranges name none."""
 
 
+WAY_IN_NS = 50_000
+"""Longest time between two calls of torch that is taken for the Python that leads to the second: in
+a longer one the program may be doing anything."""
+
 _MODULES = (Role.LAYER, Role.MODULE)
 
 
@@ -66,8 +70,9 @@ class _Lane:
 
 
 class _Nesting:
-    def __init__(self, window: Window, layering: Layering, main: int) -> None:
+    def __init__(self, window: Window, layering: Layering, main: int, way_in_ns: int) -> None:
         self.window, self.layering, self.main = window, layering, main
+        self.way_in_ns = way_in_ns
         self.lanes: dict[int, _Lane] = {}
         self.states: list[State] = [State(SCRIPT, Mode.RANGE)]
         self.numbers: dict[State, int] = {}
@@ -114,6 +119,8 @@ class _Nesting:
         state, layered = self._state(i, role, lane, parent)
         if role in (Role.NODE, Role.ACCUMULATE):
             self._fill_gap(host.thread[i], lane, parent, at, state)
+        elif parent is None:
+            self._fill_way_in(lane, at, state)
         lane.began_ns = at
         nodes = role in (Role.NODE, Role.ACCUMULATE)
         if host.thread[i] == self.main or nodes:
@@ -274,6 +281,16 @@ class _Nesting:
             thread.change(at, resumed)
 
 
+    def _fill_way_in(self, lane: _Lane, at: int, state: int) -> None:
+        """Give a short time outside of everything to what it led to: the Python of that call."""
+        owner = self.states[state].owner
+        if lane.closed_ns is None or at - lane.closed_ns > self.way_in_ns or owner == INPUT:
+            return
+        thread = lane.thread
+        if thread.states[-1] == NOWHERE and thread.starts[-1] == lane.closed_ns < at:
+            thread.change(lane.closed_ns, self.number(owner, Mode.RANGE))
+
+
 def split_layer(name: str) -> tuple[str, str]:
     """Root and path of a range `layer:<root>:<path>` or, where it names none, `layer:<path>`."""
     text = name.removeprefix("layer:")
@@ -305,9 +322,11 @@ def main_thread(window: Window) -> int:
     return max(counts, key=lambda thread: counts[thread], default=0)
 
 
-def follow_host(window: Window, layering: Layering) -> HostTimeline:
+def follow_host(
+    window: Window, layering: Layering, *, way_in_ns: int = WAY_IN_NS
+) -> HostTimeline:
     """Nest a window's host events and say whose each instant of each thread is."""
-    nesting = _Nesting(window, layering, main_thread(window))
+    nesting = _Nesting(window, layering, main_thread(window), way_in_ns)
     nesting.run()
     ranks = [2] * len(nesting.states)
     for number, state in enumerate(nesting.states):
