@@ -8,7 +8,7 @@ TORCH := torch
 
 demo: $(VENV)/.demo-ready
 	@rm -rf demo && mkdir -p demo
-	$(BIN)/trainload run mlp --epochs 4 --batch-size 128 --out demo
+	$(BIN)/trainload run mlp --layers --epochs 4 --batch-size 128 --out demo
 	@$(BIN)/trainload report demo/mlp-* --html demo/report.html
 
 test: $(VENV)/.test-ready lint tests
@@ -27,6 +27,10 @@ bench: $(VENV)/.test-ready
 	$(BIN)/python bench/record_hour.py
 	$(BIN)/python bench/meter_cost.py
 	$(BIN)/python bench/step_probe.py
+	$(BIN)/python bench/watch_cost.py
+	$(BIN)/python bench/layers.py
+	$(BIN)/python bench/layers_proportion.py
+	$(BIN)/python bench/big_trace.py
 	$(BIN)/python bench/sampler_overhead.py
 	$(BIN)/python bench/kill_chaos.py
 

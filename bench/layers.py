@@ -319,7 +319,7 @@ def render_costs(result: dict[str, Any]) -> str:
     return ", ".join(f"{key} {value:.4f}" for key, value in found.items())
 
 
-def print_table(folder: Path) -> None:
+def print_table(folder: Path, kept: Path | None) -> None:
     """The table of a measured folder: explained shares come from the sealed run directories."""
     from trainload.analyse.attribution import load_run_layers
     from trainload.record import open_run
@@ -327,13 +327,22 @@ def print_table(folder: Path) -> None:
     print("| case | step | explained | windows cost, measured (own account) | ", end="")
     print("torch.profiler every step | backward hooks: explained, cost |")
     print("|---|---|---|---|---|---|")
-    shares, overheads = [], []
+    shares, overheads, results = [], [], []
     for path in sorted(folder.glob("*.json"), key=lambda p: json.loads(p.read_text())["order"]):
         result = json.loads(path.read_text())
         layers = load_run_layers(open_run(folder / result["run"]))
         found = costs(result)
         assert layers is not None, f"{path} has no windows"
         rank = layers.ranks[0]
+        result["attribution"] = {
+            "explained_fraction": rank.explained_fraction,
+            "step_s": rank.step_s,
+            "traced_step_s": rank.traced_step_s,
+            "parts": dict(rank.parts),
+            "windows": rank.cost.windows,
+            "windows_cost_fraction": rank.cost.fraction,
+        }
+        results.append(result)
         shares.append(rank.explained_fraction)
         overheads.append(found["windows"])
         hooks = "fail" if result["hooks_error"] else "-"
@@ -348,6 +357,8 @@ def print_table(folder: Path) -> None:
         f"least explained {min(shares):.1%}; cost: median {statistics.median(overheads):+.2%}, "
         f"largest {max(overheads):+.2%}"
     )
+    if kept is not None:
+        kept.write_text(json.dumps(results) + "\n")
 
 
 def main() -> None:
@@ -359,11 +370,12 @@ def main() -> None:
     parser.add_argument("--case", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--no-table", action="store_true", help="measure alone")
     parser.add_argument("--table", type=Path, help="print the table of that folder alone")
+    parser.add_argument("--json", type=Path, help="keep blocks and shares of all cases here")
     options = parser.parse_args()
     if options.table is None:
         measure(options.device, options.out, options.seconds, options.case)
     if not options.no_table:
-        print_table(options.table or options.out)
+        print_table(options.table or options.out, options.json)
 
 
 if __name__ == "__main__":
