@@ -37,3 +37,6 @@ def test_bytes_and_values_for_people():
     assert units.render_value("cpu_load_fraction", 0.5) == "50.0 %"
     assert units.render_value("clock_hz", 1.98e9) == "1980 MHz"
     assert units.render_value("power_w", None) == "–"
+    assert units.render_flop(1_428_376_960) == "1.428 GFLOP"
+    assert units.render_flop(833) == "833 FLOP"
+    assert units.render_flop(None) == "–"

@@ -72,6 +72,16 @@ def render_bytes(value_bytes: float | None) -> str:
     raise AssertionError("the loop returns at the last unit")
 
 
+def render_flop(value_flop: float | None) -> str:
+    """A number of floating-point operations in decimal units; a dash when missing."""
+    if value_flop is None:
+        return MISSING
+    for factor, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value_flop) >= factor:
+            return f"{value_flop / factor:.4g} {unit}FLOP"
+    return f"{value_flop:.0f} FLOP"
+
+
 def render_percent(fraction: float | None, digits: int = 1) -> str:
     """A fraction as a percentage; a dash when missing."""
     return MISSING if fraction is None else f"{fraction * 100:.{digits}f} %"

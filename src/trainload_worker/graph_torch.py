@@ -6,31 +6,13 @@ A layer's name is the path of its sub-module, so that "hidden1.linear" has the p
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Tuple
+from typing import Any, Mapping
 
 from torch import nn
 
 from trainload_worker.errors import GraphError
+from trainload_worker.kinds_torch import BUILDERS
 from trainload_worker.spec import GraphSpec, LayerSpec
-
-_Attributes = Mapping[str, Any]
-_Shape = Tuple[int, ...]
-
-
-def _build_linear(attributes: _Attributes, shape: _Shape) -> Any:
-    return nn.Linear(shape[-1], attributes["units"], bias=attributes.get("bias", True))
-
-
-_BUILDERS: Mapping[str, Callable[[_Attributes, _Shape], Any]] = {
-    "linear": _build_linear,
-    "relu": lambda _attributes, _shape: nn.ReLU(),
-    "leaky_relu": lambda attributes, _shape: nn.LeakyReLU(attributes.get("negative_slope", 0.01)),
-    "tanh": lambda _attributes, _shape: nn.Tanh(),
-    "sigmoid": lambda _attributes, _shape: nn.Sigmoid(),
-    "silu": lambda _attributes, _shape: nn.SiLU(),
-    "dropout": lambda attributes, _shape: nn.Dropout(attributes["rate"]),
-    "flatten": lambda _attributes, _shape: nn.Flatten(),
-}
 
 
 class GraphModule(nn.Module):  # type: ignore[misc]  # torch is not typed here
@@ -68,11 +50,11 @@ class GraphModule(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def count_parameters(module: Any, layer: LayerSpec) -> int:
-    """How many parameters belong to that layer itself; 0 for the input."""
+    """How many trained parameters belong to that layer itself; 0 for the input."""
     if layer.kind == "input":
         return 0
     own = module.get_submodule(layer.name).parameters(recurse=False)
-    return sum(int(parameter.numel()) for parameter in own)
+    return sum(int(parameter.numel()) for parameter in own if parameter.requires_grad)
 
 
 def _last_uses(graph: GraphSpec) -> dict[str, str]:
@@ -82,13 +64,13 @@ def _last_uses(graph: GraphSpec) -> dict[str, str]:
     return last
 
 
-def _build_layer(layer: LayerSpec, shapes: Mapping[str, _Shape]) -> Any:
-    if layer.kind not in _BUILDERS:
+def _build_layer(layer: LayerSpec, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+    if layer.kind not in BUILDERS:
         raise GraphError(f"layer {layer.name} is of kind {layer.kind!r}, unknown to torch here")
-    if len(layer.inputs) != 1 or layer.inputs[0] not in shapes:
-        raise GraphError(f"layer {layer.name} needs one layer of the graph as its input")
+    if not layer.inputs or any(name not in shapes for name in layer.inputs):
+        raise GraphError(f"layer {layer.name} needs layers of the graph as its inputs")
     try:
-        return _BUILDERS[layer.kind](layer.attributes, shapes[layer.inputs[0]])
+        return BUILDERS[layer.kind](layer.attributes, tuple(shapes[name] for name in layer.inputs))
     except KeyError as error:
         raise GraphError(f"layer {layer.name} lacks the attribute {error}") from error
 

@@ -47,6 +47,7 @@ VERBS = {
     "collect": {
         "--out", "--pattern", "--pattern-file", "--config", "--force", "--json", "--help",
     },
+    "models": {"--classes", "--input", "--batch", "--set", "--json", "--help"},
     "detect": {"--json", "--help"},
 }  # fmt: skip
 
@@ -108,6 +109,8 @@ def test_detect_names_the_machine_and_every_meter():
     ("arguments", "words"),
     [
         (["run", "mpl"], "unknown model 'mpl'; did you mean 'mlp'"),
+        (["run", "alexnet"], "trains on images, and this version has no data set of them"),
+        (["run", "lstm_lm"], "trains on tokens, and this version has no data set of them"),
         (["run", "mlp", "--setting", "cpu0-999"], "is not available; this process may use cpu"),
         (["run", "mlp", "--setting", "cpu0+gpu7"], "no gpu7 here"),
         (["run", "mlp", "--set", "hiden_units=3"], "did you mean 'hidden_units'"),

@@ -12,6 +12,7 @@ FILES = sorted(Path(trainload_worker.__file__).parent.glob("*.py"))
 FRAMEWORK_DOORS = {
     "backend_torch.py": "torch",
     "graph_torch.py": "torch",
+    "kinds_torch.py": "torch",
     "clock_torch.py": "torch",
     "probe_torch.py": "torch",
     "layers_torch.py": "torch",

@@ -3,6 +3,7 @@
 Verbs import what they need when they run, so that `trainload --help` stays quick.
 """
 
+import gc
 import io
 import sys
 
@@ -22,4 +23,6 @@ def main() -> None:
             f"pip install {error.name}, or measure with python -m trainload.run\n"
         )
         sys.exit(2)
-    sys.exit(run_app(sys.argv[1:]))
+    status = run_app(sys.argv[1:])
+    gc.freeze()  # the process ends: to search all it holds for cycles would only take time
+    sys.exit(status)

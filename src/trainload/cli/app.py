@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import typer
 
 from trainload._version import __version__
-from trainload.cli import collect, detect, report, run, seal, show
+from trainload.cli import collect, detect, models, report, run, seal, show
 from trainload.cli.printing import complain
 from trainload.errors import TrainloadError
 
@@ -39,6 +39,7 @@ app.command("show", epilog=show.EPILOG)(show.show_verb)
 app.command("seal", epilog=seal.EPILOG)(seal.seal_verb)
 app.command("report", epilog=report.EPILOG)(report.report_verb)
 app.command("collect", epilog=collect.EPILOG)(collect.collect_verb)
+app.command("models", epilog=models.EPILOG)(models.models_verb)
 app.command("detect", epilog=detect.EPILOG)(detect.detect_verb)
 
 

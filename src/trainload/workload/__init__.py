@@ -1,9 +1,9 @@
-"""What is trained: specs, the layer graph, the model families, data sets.
+"""What is trained: specs, the layer graph, the zoo of models, data sets.
 
 Framework-free and standard library only: both wings build and read workloads.
 """
 
-from trainload.workload.assemble import MODELS, assemble_workload, parse_words, settable_names
+from trainload.workload.assemble import assemble_workload, parse_words, settable_names
 from trainload.workload.datasets import CsvData, Data, KeypointData, keypoint_data, scan_csv
 from trainload.workload.graph import (
     Layer,
@@ -13,6 +13,14 @@ from trainload.workload.graph import (
     graph_from_json,
 )
 from trainload.workload.mlp import MlpOptions, mlp_graph
+from trainload.workload.models import (
+    MODELS,
+    Model,
+    build_model,
+    find_model,
+    input_words,
+    parse_options,
+)
 from trainload.workload.script import ScriptWorkload, looks_like_script, script_workload
 from trainload.workload.spec import Optimizer, Seeds, Training, Workload
 from trainload.workload.watched import WatchedWorkload
@@ -26,6 +34,7 @@ __all__ = [
     "LayerGraph",
     "LayerSpec",
     "MlpOptions",
+    "Model",
     "Optimizer",
     "ScriptWorkload",
     "Seeds",
@@ -34,10 +43,14 @@ __all__ = [
     "Workload",
     "assemble_workload",
     "build_graph",
+    "build_model",
+    "find_model",
     "graph_from_json",
+    "input_words",
     "keypoint_data",
     "looks_like_script",
     "mlp_graph",
+    "parse_options",
     "parse_words",
     "scan_csv",
     "script_workload",

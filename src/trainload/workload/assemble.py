@@ -9,11 +9,8 @@ from typing import Annotated, Any
 from trainload.errors import WorkloadError
 from trainload.workload.checked import Bounds, build_checked, parse_word, suggest
 from trainload.workload.datasets import Data, keypoint_data, scan_csv
-from trainload.workload.mlp import MlpOptions, mlp_graph
+from trainload.workload.models import Model, build_model, find_model
 from trainload.workload.spec import Optimizer, Seeds, Training, Workload
-
-MODELS = {"mlp": (MlpOptions, mlp_graph)}
-"""Families by name: the options type and the function that builds the graph."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +39,7 @@ def parse_words(words: Sequence[str]) -> dict[str, str]:
 
 def settable_names(model: str) -> dict[str, tuple[type[Any], str]]:
     """Every name `--set` takes for this model, with the spec type and field it belongs to."""
-    options_type = _family(model)[0]
+    options_type = find_model(model).options
     names: dict[str, tuple[type[Any], str]] = {}
     for cls in (options_type, Training, Optimizer, DataOptions):
         for spec in fields(cls):
@@ -62,7 +59,9 @@ def assemble_workload(model: str, words: Mapping[str, str], *, seed: int = 0) ->
     `seed` is the default of all four seeds. The table's features and classes win over the
     model's defaults; naming other ones is an error of the workload.
     """
-    options_type, build = _family(model)
+    family = find_model(model)
+    _refuse_without_data(model, family)
+    options_type = family.options
     names = settable_names(model)
     values: dict[type[Any], dict[str, Any]] = {
         Seeds: {spec.name: seed for spec in fields(Seeds)},
@@ -83,7 +82,7 @@ def assemble_workload(model: str, words: Mapping[str, str], *, seed: int = 0) ->
     return Workload(
         model=model,
         model_options=asdict(options),
-        graph=build(options),
+        graph=build_model(model, options),
         data=data,
         training=build_checked(
             Training, {**values.get(Training, {}), "optimizer": optimizer}, "training"
@@ -92,10 +91,14 @@ def assemble_workload(model: str, words: Mapping[str, str], *, seed: int = 0) ->
     )
 
 
-def _family(model: str) -> tuple[type[Any], Any]:
-    if model not in MODELS:
-        raise WorkloadError(f"unknown model {model!r}{suggest(model, MODELS)}")
-    return MODELS[model]
+def _refuse_without_data(name: str, model: Model) -> None:
+    """Networks whose examples no data set here can give."""
+    if model.examples != "features":
+        raise WorkloadError(
+            f"{name} trains on {model.examples}, and this version has no data set of them yet: "
+            f"it runs the models of plain features (mlp, fully_connected); "
+            f"trainload models {name} shows its layers"
+        )
 
 
 def _refuse_idle_words(given: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """The layer graph: an architecture written once, framework-free.
 
-Names, kinds, inputs and attributes go in; shapes and parameters are inferred and checked. Builds
-no module and reads no file.
+Names, kinds, inputs and attributes go in; shapes, parameters and FLOPs are inferred and checked.
+Builds no module and reads no file.
 """
 
 import math
@@ -11,7 +11,8 @@ from typing import Any
 
 from trainload.errors import GraphError
 from trainload.workload.checked import suggest
-from trainload.workload.kinds import KINDS, Attribute, Shape
+from trainload.workload.kind import Kind, Shape
+from trainload.workload.kinds import KINDS
 
 GRAPH_FORMAT = 1
 
@@ -36,6 +37,8 @@ class Layer:
     attributes: Mapping[str, Any]
     output_shape: Shape
     parameter_shapes: Mapping[str, Shape]
+    flop_forward: int
+    """FLOPs of one example's forward pass: matrix products and convolutions, see `Kind.flop`."""
 
     @property
     def parameters(self) -> int:
@@ -55,6 +58,14 @@ class LayerGraph:
     def parameters(self) -> int:
         """Number of trained values in the whole graph."""
         return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def flop_forward(self) -> int:
+        """FLOPs of one example's forward pass, a multiply-add counted as two.
+
+        Matrix products, convolutions and attention alone, as torch's FlopCounterMode counts.
+        """
+        return sum(layer.flop_forward for layer in self.layers)
 
     @property
     def input_shape(self) -> Shape:
@@ -93,8 +104,10 @@ def build_graph(name: str, specs: Sequence[LayerSpec], output: str | None = None
     if not specs:
         raise GraphError(f"graph {name!r} has no layers")
     layers: dict[str, Layer] = {}
+    parents: set[str] = set()
     for spec in specs:
         try:
+            _check_name(spec.name, layers, parents)
             layers[spec.name] = _infer_layer(spec, layers)
         except GraphError as error:
             raise GraphError(f"layer {spec.name!r} ({spec.kind}): {error}") from None
@@ -147,69 +160,56 @@ def _spec_from_json(row: Any, position: int) -> LayerSpec:
 
 
 def _infer_layer(spec: LayerSpec, before: Mapping[str, Layer]) -> Layer:
-    _check_name(spec.name, before)
     kind = KINDS.get(spec.kind)
     if kind is None:
         raise GraphError(f"unknown kind{suggest(spec.kind, KINDS)}")
-    if len(spec.inputs) != kind.inputs:
-        raise GraphError(f"takes {kind.inputs} input(s), got {len(spec.inputs)}")
-    for source in spec.inputs:
-        if source not in before:
-            raise GraphError(f"input {source!r} is no earlier layer{suggest(source, before)}")
-    attributes = _check_attributes(spec.attributes, kind.attributes)
+    _check_inputs(spec, kind, before)
+    attributes = kind.check_attributes(spec.attributes)
     shapes = tuple(before[source].output_shape for source in spec.inputs)
+    output_shape = kind.infer(attributes, shapes)
     return Layer(
         name=spec.name,
         kind=spec.kind,
         inputs=spec.inputs,
         attributes=attributes,
-        output_shape=kind.infer(attributes, shapes),
+        output_shape=output_shape,
         parameter_shapes=kind.parameter_shapes(attributes, shapes),
+        flop_forward=kind.flop(attributes, shapes, output_shape),
     )
 
 
-def _check_name(name: str, before: Mapping[str, Layer]) -> None:
+def _check_name(name: str, before: Mapping[str, Layer], parents: set[str]) -> None:
+    """Refuse a name that cannot stand in a module tree; `parents` grows by those of this one."""
     if name in before:
         raise GraphError("the name is taken by an earlier layer")
-    if not name or any(not part.isidentifier() for part in name.split(".")):
+    parts = name.split(".")
+    if not all(map(str.isidentifier, parts)):
         raise GraphError("a name is made of identifiers joined by dots, such as 'hidden1.linear'")
     # Names become a module tree: a layer cannot also be the parent of another.
-    for other in before:
-        if other.startswith(name + ".") or name.startswith(other + "."):
-            raise GraphError(f"the name clashes with layer {other!r}: one contains the other")
+    other = None
+    if name in parents:
+        other = next(layer for layer in before if layer.startswith(name + "."))
+    elif name.rpartition(".")[0] not in parents:
+        above = [".".join(parts[:depth]) for depth in range(1, len(parts))]
+        other = next((parent for parent in above if parent in before), None)
+        parents.update(above)
+    if other is not None:
+        raise GraphError(f"the name clashes with layer {other!r}: one contains the other")
 
 
-def _check_attributes(given: Mapping[str, Any], known: Mapping[str, Attribute]) -> dict[str, Any]:
-    for name in given:
-        if name not in known:
-            raise GraphError(f"unknown attribute {name!r}{suggest(str(name), known)}")
-    checked: dict[str, Any] = {}
-    for name, attribute in known.items():
-        value = given.get(name, attribute.default)
-        if value is None:
-            raise GraphError(f"attribute {name!r} is missing")
-        checked[name] = _check_attribute(name, attribute, value)
-    return checked
-
-
-def _check_attribute(name: str, attribute: Attribute, value: Any) -> Any:
-    if attribute.type is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if attribute.type is list and isinstance(value, tuple):
-        value = list(value)
-    wrong_bool = isinstance(value, bool) and attribute.type is not bool
-    if not isinstance(value, attribute.type) or wrong_bool:
-        raise GraphError(f"attribute {name!r} must be {attribute.type.__name__}, got {value!r}")
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if not math.isfinite(value):
-            raise GraphError(f"attribute {name!r} must be finite, got {value}")
-        if attribute.low is not None and value < attribute.low:
-            raise GraphError(f"attribute {name!r} must be at least {attribute.low:g}, got {value}")
-        if attribute.high is not None and value > attribute.high:
-            raise GraphError(f"attribute {name!r} must be at most {attribute.high:g}, got {value}")
-        if attribute.below is not None and value >= attribute.below:
-            raise GraphError(f"attribute {name!r} must be below {attribute.below:g}, got {value}")
-    return value
+def _check_inputs(spec: LayerSpec, kind: Kind, before: Mapping[str, Layer]) -> None:
+    found = len(spec.inputs)
+    if found < kind.inputs or (found > kind.inputs and not kind.joins):
+        least = "at least " if kind.joins else ""
+        raise GraphError(f"takes {least}{kind.inputs} input(s), got {found}")
+    for source in spec.inputs:
+        if source not in before:
+            raise GraphError(f"input {source!r} is no earlier layer{suggest(source, before)}")
+        tokens = before[source].attributes.get("dtype") == "int64"
+        if tokens and not kind.tokens:
+            raise GraphError(f"cannot read the tokens of {source!r}; put an embedding before")
+        if kind.tokens and not tokens:
+            raise GraphError(f"reads tokens, but {source!r} gives numbers; its dtype must be int64")
 
 
 def _refuse_unused(layers: Mapping[str, Layer], output: str) -> None:

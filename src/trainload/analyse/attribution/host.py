@@ -280,7 +280,6 @@ class _Nesting:
             thread.change(since, gap)
             thread.change(at, resumed)
 
-
     def _fill_way_in(self, lane: _Lane, at: int, state: int) -> None:
         """Give a short time outside of everything to what it led to: the Python of that call."""
         owner = self.states[state].owner
@@ -322,9 +321,7 @@ def main_thread(window: Window) -> int:
     return max(counts, key=lambda thread: counts[thread], default=0)
 
 
-def follow_host(
-    window: Window, layering: Layering, *, way_in_ns: int = WAY_IN_NS
-) -> HostTimeline:
+def follow_host(window: Window, layering: Layering, *, way_in_ns: int = WAY_IN_NS) -> HostTimeline:
     """Nest a window's host events and say whose each instant of each thread is."""
     nesting = _Nesting(window, layering, main_thread(window), way_in_ns)
     nesting.run()
