@@ -65,12 +65,13 @@ class CudaStepClock:
 
     def _losses(self, done: list[tuple[Any, Any]]) -> list[float | None]:
         """Copies losses on a stream of their own: the training stream is not waited for."""
-        if done[0][1] is None:
+        known = [loss for _, loss in done if loss is not None]
+        if not known:
             return [None] * len(done)
         with torch.cuda.stream(self._side_stream):
             self._side_stream.wait_event(done[-1][0])
-            losses: list[float | None] = torch.stack([loss for _, loss in done]).tolist()
-        return losses
+            values = iter(torch.stack([loss.to(self._device) for loss in known]).tolist())
+        return [None if loss is None else next(values) for _, loss in done]
 
     def _set_anchor(self) -> None:
         """Ties the device's clock to the host's; the device must be idle."""

@@ -21,11 +21,17 @@ class EventWriter:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._descriptor = os.open(path, flags, 0o644)
         self._path = path
+        self._pid = os.getpid()
         self._torn = False
         self.lost_count = 0
 
     def write(self, kind: str, **fields: Any) -> bool:
-        """Writes one event; False when it was lost. NaN and infinities become null."""
+        """Writes one event; False when it was lost. NaN and infinities become null.
+
+        Nothing in a process forked from this one: what it does is not the run's to tell.
+        """
+        if os.getpid() != self._pid:
+            return True
         event = {"kind": kind, **fields}
         try:
             text = json.dumps(event, allow_nan=False, separators=(",", ":"))
@@ -63,8 +69,10 @@ class EventWriter:
 
     def close(self) -> None:
         """Closes the file; a disk that complains only now has already been counted."""
+        # Whoever writes later must not meet another file under the same number.
+        descriptor, self._descriptor = self._descriptor, -1
         try:
-            os.close(self._descriptor)
+            os.close(descriptor)
         except OSError:
             pass
 

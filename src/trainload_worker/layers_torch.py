@@ -15,11 +15,16 @@ from torch.autograd import profiler as kineto
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from trainload_worker.events import EventWriter
+from trainload_worker.leader_torch import Leader, find_device
 from trainload_worker.modules_torch import ModuleNames
 from trainload_worker.spec import LayersSpec
 from trainload_worker.together import Agreement
 from trainload_worker.tracer_torch import Tracer, settle
 from trainload_worker.windows import WindowPlan, WindowShape
+
+_PROFILED = "the program uses the profiler itself"
+_following: list[LayerProbe] = []
+"""The probe that traces in this process, while there is one."""
 
 
 @dataclass
@@ -42,7 +47,7 @@ class _Window:
 
 
 class LayerProbe:
-    """Follows the program's first optimizer and traces some of its steps, numbered from 0."""
+    """Follows the program's leading optimizer and traces some of its steps, numbered from 0."""
 
     def __init__(
         self,
@@ -58,7 +63,7 @@ class LayerProbe:
         self._names = ModuleNames()
         self._tracer = Tracer(self._names)
         self._optimizers: Any = weakref.WeakSet()
-        self._leader: Any = None
+        self._leader = Leader()
         self._step = -1
         self._told = False
         self._device: Any = None
@@ -67,9 +72,16 @@ class LayerProbe:
         self._off = True
         self._in_parent_only = False
         self._undo: list[Callable[[], None]] = []
+        self.refusal: str | None = None
+        """Why it follows nothing, where that is so from the start."""
 
     def attach(self) -> None:
-        """Begins to follow every optimizer, or goes on doing so."""
+        """Begins to follow every optimizer; not where another probe does: one alone can trace."""
+        if _following:
+            self.refusal = "a run or watch around it traces the layers of this process already"
+            self._give_up(self.refusal)
+            return
+        _following.append(self)
         self._off = False
         hook = register_optimizer_step_post_hook(self._on_step)
         self._undo = [hook.remove, self._give_way_to_profilers()]
@@ -82,6 +94,8 @@ class LayerProbe:
         self._stop()
         while self._undo:
             self._undo.pop()()
+        if self in _following:
+            _following.remove(self)
 
     def mark_step(self) -> None:
         """Takes a step's end from the program itself; from then on its optimizers are not asked."""
@@ -90,7 +104,7 @@ class LayerProbe:
 
     def name_model(self, model: Any) -> None:
         """Makes a model known before any part of it is called on its own."""
-        self._names.name(model, None)
+        self._follow(self._names.name, model, None)
 
     def finish(self) -> None:
         """Ends the windows; an open one is kept if it holds a whole step to use."""
@@ -101,7 +115,7 @@ class LayerProbe:
         """An optimizer's step was given to the device."""
         self._follow(self._note_optimizer, optimizer)
 
-    def _follow(self, work: Callable[..., None], *arguments: Any) -> None:
+    def _follow(self, work: Callable[..., object], *arguments: Any) -> None:
         """The work, whose errors end the windows and not the program."""
         if self._off:
             return
@@ -112,14 +126,13 @@ class LayerProbe:
 
     def _note_optimizer(self, optimizer: Any) -> None:
         self._optimizers.add(optimizer)
-        if self._leader is None:
-            self._leader = weakref.ref(optimizer)
-            self._device = optimizer.param_groups[0]["params"][0].device
-        if self._leader() is optimizer and not self._told:
+        if self._leader.ends_step(optimizer) and not self._told:
             self._count_step()
 
     def _count_step(self) -> None:
         self._step += 1
+        if self._device is None:
+            self._device = find_device(self._leader.optimizer)
         if self._window is None:
             self._consider(self._step)
         else:
@@ -129,7 +142,9 @@ class LayerProbe:
         shape = self._plan.count_step(self._clock())
         if self._agreement is not None:
             shape = self._agreement.settle(step, shape)
-        if shape is not None and not self._tracer.is_taken():
+        if shape is not None and self._tracer.is_taken():
+            self._give_up(_PROFILED)
+        elif shape is not None:
             settle(self._device)
             opened_s = self._clock()
             self._tracer.open(memory=shape.purpose == "memory")
@@ -207,7 +222,7 @@ class LayerProbe:
 
         def prepare_trace(profile: Any) -> Any:
             if not self._off:
-                self._give_up("the program uses the profiler itself")
+                self._give_up(_PROFILED)
             return original(profile)
 
         def restore() -> None:

@@ -5,8 +5,9 @@ Only looks at modules: hooks and tracing are elsewhere.
 
 from __future__ import annotations
 
+import re
 import weakref
-from typing import Any, Iterable
+from typing import Any, Iterable, Iterator
 
 import torch
 
@@ -17,6 +18,12 @@ _WRAPPERS = {
     "OptimizedModule": "_orig_mod",
 }
 """Modules that only stand around a model, and where they keep it."""
+
+
+_UNSAFE = re.compile(r'["\\\x00-\x1f\x7f]')
+"""Characters that Kineto writes as they are, and so breaks its own JSON."""
+_FOREIGN = re.compile(r"[^\x00-\x7f]")
+"""Characters for which Kineto leaves the whole name out."""
 
 
 class ModuleNames:
@@ -39,11 +46,11 @@ class ModuleNames:
         if found is not None and found[0]() is module:
             return found[1]
         if isinstance(module, torch.nn.modules.loss._Loss):
-            return self._keep(module, f"loss:{type(module).__name__}")
+            return self._keep(module, f"loss:{_class_name(module)}")
         if caller is not None and caller.startswith("layer:"):
             # Called by a model, but no part of its tree.
             point = "" if caller.endswith(":") else "."
-            return self._keep(module, f"{caller}{point}{type(module).__name__}")
+            return self._keep(module, f"{caller}{point}{_class_name(module)}")
         self._add_root(module)
         return self._names[id(module)][1]
 
@@ -58,13 +65,14 @@ class ModuleNames:
             wrappers.append(model)
             self.compiled = self.compiled or type(model).__name__ == "OptimizedModule"
             model = getattr(model, _WRAPPERS[type(model).__name__])
-        parts = {id(part) for part in model.modules()}
+        named = list(_named_modules(model))
+        parts = {id(part) for _, part in named}
         # A part that was called on its own before its model was: it is no model itself.
         kept = [(root, ref) for root, ref in self._roots if id(ref()) not in parts]
-        label = _free_label(type(model).__name__, {root for root, _ in kept})
+        label = _free_label(_class_name(model), {root for root, _ in kept})
         self._roots = [*kept, (label, weakref.ref(model))]
-        for path, part in model.named_modules():
-            self._keep(part, f"layer:{label}:{path}")
+        for path, part in named:
+            self._keep(part, f"layer:{label}:{_plain(path)}")
         for wrapper in wrappers:
             self._keep(wrapper, f"layer:{label}:")
 
@@ -78,9 +86,12 @@ class ModuleNames:
         rows, seen = [], set()
         for label, reference in self._roots:
             model = reference()
-            for path, module in model.named_modules() if model is not None else ():
+            for path, module in _named_modules(model) if model is not None else ():
                 own = []
-                for parameter in module.parameters(recurse=False):
+                for parameter in module._parameters.values():
+                    # A lazy module that never ran has parameters without a shape.
+                    if parameter is None or torch.nn.parameter.is_lazy(parameter):
+                        continue
                     if id(parameter) not in seen:
                         seen.add(id(parameter))
                         own.append(parameter)
@@ -90,8 +101,8 @@ class ModuleNames:
                 rows.append(
                     {
                         "root": label,
-                        "layer": path,
-                        "class": type(module).__name__,
+                        "layer": _plain(path),
+                        "class": _class_name(module),
                         "parameters": sum(int(p.numel()) for p in own),
                         "parameter_bytes": sum(map(_bytes, own)),
                         "gradient_bytes": sum(map(_bytes, gradients)) if gradients else None,
@@ -109,7 +120,23 @@ def _free_label(wanted: str, taken: set[str]) -> str:
     return label
 
 
+def _named_modules(model: Any) -> Iterator[tuple[str, Any]]:
+    """Paths and modules of a model, whatever it has made of the methods that tell them."""
+    found: Iterator[tuple[str, Any]] = torch.nn.Module.named_modules(model)
+    return found
+
+
+def _class_name(module: Any) -> str:
+    return _plain(type(module).__name__).replace(":", "_")
+
+
+def _plain(name: str) -> str:
+    return _FOREIGN.sub(lambda found: f"U+{ord(found.group()):X}", _UNSAFE.sub("_", name))
+
+
 def _bytes(tensor: Any) -> int:
+    if tensor.layout is torch.sparse_coo:
+        return _bytes(tensor._values()) + _bytes(tensor._indices())
     return int(tensor.numel()) * int(tensor.element_size())
 
 

@@ -1,7 +1,7 @@
 """Tells from inside a torch program when its steps end; changes nothing the program computes.
 
-A step ends when the program's first optimizer has stepped: gradient accumulation counts once, and
-a second optimizer falls into the step after. The very first one, whose start nobody saw, only
+A step ends when the program's leading optimizer has stepped: gradient accumulation counts once,
+and a second optimizer falls into the step after. The very first one, whose start nobody saw, only
 starts the clock: hooks on modules would tell it, but compiled modules complain of them. Whatever
 goes wrong in here switches the probe off and leaves the training alone.
 """
@@ -18,6 +18,7 @@ from trainload_worker.backend_torch import HostStepClock, StepClock, read_softwa
 from trainload_worker.backends import Opened
 from trainload_worker.clock_torch import CudaStepClock
 from trainload_worker.events import EventWriter
+from trainload_worker.leader_torch import Leader, find_device
 from trainload_worker.train import FLUSH_PERIOD_S, StepLog
 
 
@@ -28,7 +29,7 @@ class StepProbe:
         self._events = events
         self._log: StepLog | None = None
         self._clock: StepClock | None = None
-        self._leader: Any = None
+        self._leader = Leader()
         self._told = False
         self._failed = False
         self._flush_s = 0.0
@@ -51,12 +52,10 @@ class StepProbe:
     def mark_step(self, loss: Any = None) -> None:
         """Takes a step's end from the program itself; from then on its optimizers are not asked."""
         self._told = True
-        self._guard(self._count)(None if loss is None else torch.as_tensor(loss))
+        self._guard(self._count)(_one_number(loss))
 
     def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if self._leader is None:
-            self._leader = optimizer
-        if optimizer is self._leader and not self._told:
+        if self._leader.ends_step(optimizer) and not self._told:
             self._count(None)
 
     def _count(self, loss: Any) -> None:
@@ -69,9 +68,7 @@ class StepProbe:
 
     def _begin(self) -> StepClock:
         """The clock for where the trained parameters are; a device is waited for this once."""
-        device = torch.device("cpu")
-        if self._leader is not None:
-            device = self._leader.param_groups[0]["params"][0].device
+        device = find_device(self._leader.optimizer)
         on_cuda = device.type == "cuda"
         clock: StepClock = CudaStepClock(device) if on_cuda else HostStepClock()
         self._log = StepLog(self, self._events, epoch=0, first_step=1)
@@ -104,6 +101,15 @@ class StepProbe:
     def _detach(self) -> None:
         while self._hooks:
             self._hooks.pop().remove()
+
+
+def _one_number(loss: Any) -> Any:
+    """The loss as a tensor of one number; None where it is none."""
+    try:
+        number = None if loss is None else torch.as_tensor(loss)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    return None if number is None or number.numel() != 1 else number.detach().reshape(())
 
 
 def open_torch() -> Opened:

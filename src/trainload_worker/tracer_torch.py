@@ -7,6 +7,8 @@ rather than torch.profiler, which would also parse what it recorded, in the trai
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import sys
 import threading
@@ -36,7 +38,10 @@ class Tracer:
         self._ranges = threading.local()
         self._calls = 0
         self._backward: Any = None
+        self._original: Any = None
         self.active = False
+        self.used = False
+        """Whether a window was ever opened."""
 
     @property
     def overflown(self) -> bool:
@@ -60,6 +65,9 @@ class Tracer:
             # Compiled models warn of hooks; as an error that would end the program.
             warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there")
         self._calls = 0
+        # A module left by an interrupt, or while no window was open, never met its end.
+        self._ranges = threading.local()
+        self.used = True
         kineto._prepare_profiler(config, activities)
         kineto._enable_profiler(config, activities)
         self.active = True
@@ -82,28 +90,39 @@ class Tracer:
         if path is not None:
             # Under its name a trace is whole, whatever happens while it is saved.
             results.save(f"{path}.part")
-            os.replace(f"{path}.part", path)
+            try:
+                os.replace(f"{path}.part", path)
+            except FileNotFoundError:
+                # Kineto keeps quiet when it cannot write, and leaves what it had under this name.
+                with contextlib.suppress(OSError):
+                    os.remove(f"{path}.part.tmp")
+                raise OSError("a window could not be saved; is the disk full?") from None
 
     def abandon(self) -> None:
         """Takes the hooks away and leaves the trace to whoever owns it."""
         self._uninstall()
         self.active = False
+        if self.used:
+            _skip_exit_handlers()
 
     def _uninstall(self) -> None:
         while self._hooks:
             self._hooks.pop().remove()
-        if self._backward is not None:
-            torch.autograd.backward = self._backward
-            self._backward = None
+        # A program that put its own in place meanwhile keeps it: ours then only passes on.
+        if torch.autograd.backward is self._backward and self._backward is not None:
+            torch.autograd.backward = self._original
+        self._backward = self._original = None
 
     def _cover_backward(self) -> None:
         original = torch.autograd.backward
 
         def backward(*args: Any, **kwargs: Any) -> Any:
+            if self._backward is not backward:
+                return original(*args, **kwargs)
             with _RecordFunctionFast("trainload.backward"):
                 return original(*args, **kwargs)
 
-        self._backward = original
+        self._original, self._backward = original, backward
         torch.autograd.backward = backward
 
     def _enter(self, module: Any, _arguments: Any) -> None:
@@ -136,6 +155,21 @@ class Tracer:
         except AttributeError:
             found = self._ranges.open = []
         return found
+
+
+def _skip_exit_handlers() -> None:
+    """Lets this forked process end without those that its parent's libraries left behind.
+
+    Kineto's would wait there for a thread of its own that no fork takes along. Only glibc's door
+    hands the exit status on; elsewhere nothing is done.
+    """
+    try:
+        libc = ctypes.CDLL(None)
+        # The last one registered comes first: what is printed is written, then all ends.
+        libc.on_exit(libc._exit, None)
+        libc.__cxa_atexit(libc.fflush, None, None)
+    except (AttributeError, OSError, TypeError):
+        pass
 
 
 def settle(device: Any) -> None:

@@ -12,6 +12,7 @@ from trainload.analyse import summarise_run
 from trainload.analyse.attribution import load_run_layers
 from trainload.errors import RecordError, UsageError
 from trainload.integrations.ranks import Rank, find_rank, join_run, offer_run, withdraw_run
+from trainload.integrations.watch import Watch
 from trainload.record import open_run
 from trainload.report import render_html
 
@@ -134,3 +135,66 @@ def test_two_processes_of_torchrun_leave_one_record(tmp_path):
     ranks = load_run_layers(run).ranks
     assert [rank.rank for rank in ranks] == [0, 1]
     assert all("communication" in rank.parts for rank in ranks)
+
+
+def test_ends_that_are_no_failures(tmp_path):
+    with pytest.raises(SystemExit), trainload.watch(out=tmp_path) as watched:
+        sys.exit(0)
+    assert open_run(watched.path).manifest.outcome == "completed"
+
+    def steps():
+        with trainload.watch(out=tmp_path) as watched:
+            while True:
+                yield watched
+
+    generator = steps()
+    watched = next(generator)
+    generator.close()
+    assert open_run(watched.path).manifest.outcome == "interrupted"
+
+
+def test_a_loss_that_is_no_number_is_missing_and_its_step_is_not(tmp_path):
+    with trainload.watch(out=tmp_path, layers=False) as watched:
+        for loss in (None, 1.5, torch.ones(3), "x", torch.tensor([2.5]), None):
+            watched.step(loss)
+    assert open_run(watched.path).steps["loss"].to_list() == [1.5, None, None, 2.5, None]
+
+
+def test_two_at_once_give_a_line_and_both_their_records(tmp_path):
+    with (
+        trainload.watch("outer", out=tmp_path) as outer,
+        pytest.warns(UserWarning, match="no layers here"),
+        trainload.watch("inner", out=tmp_path) as inner,
+    ):
+        train(60)
+    for watched, layered in ((outer, True), (inner, False)):
+        run = open_run(watched.path)
+        assert run.manifest.outcome == "completed" and run.steps.height == 59
+        assert (load_run_layers(run) is not None) is layered
+
+
+def test_a_warning_is_no_error_even_where_warnings_are(tmp_path, capsys):
+    with trainload.watch(out=tmp_path), trainload.watch(out=tmp_path):
+        pass
+    assert "no layers here" in capsys.readouterr().err
+
+
+def test_a_beginning_that_fails_leaves_nothing_running(tmp_path):
+    class Silent(Watch):
+        """Fails once the sampler runs."""
+
+        def _start_sampler(self):
+            super()._start_sampler()
+            self.sampler = self._sampling._process
+            raise ZeroDivisionError
+
+    watched = Silent(trainload.watch(out=tmp_path)._request, None)
+    with pytest.raises(ZeroDivisionError), watched:
+        pass
+    manifest = open_run(watched.path).manifest
+    assert manifest.outcome == "failed" and "could not begin" in manifest.outcome_reason
+    assert watched.sampler.ended is not None
+    with pytest.raises(UsageError, match="torch module"):
+        trainload.watch(model="resnet")
+    with pytest.raises(UsageError, match="with block"):
+        trainload.watch().step()

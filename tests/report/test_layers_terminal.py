@@ -193,3 +193,11 @@ def test_without_a_straggler_the_one_with_most_work_is_the_slowest():
     rows = rank_rows(RunLayers(ranks=(quick, slow), advice=()))
     assert [row[-1] for row in rows] == ["", "slowest"]
     assert rank_rows(RunLayers(ranks=(quick,), advice=()))[0][-1] == ""
+
+
+def test_a_very_long_name_leaves_room_for_the_figures():
+    rank = make_rank()
+    nodes = tuple(replace(node, layer="x" * 3000 if node.layer else "") for node in rank.nodes)
+    text = text_of(render_layers(RunLayers(ranks=(replace(rank, nodes=nodes),), advice=())))
+    line = next(line for line in text.splitlines() if "xxx" in line)
+    assert "…" in line and "%" in line

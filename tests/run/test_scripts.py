@@ -267,3 +267,27 @@ def test_words_for_the_other_kind_are_refused(tmp_path):
         prepare_request("train.py", [], seed=7, out=tmp_path)
     with pytest.raises(UsageError, match="only a script"):
         prepare_request("mlp", [], arguments=["--epochs"], out=tmp_path)
+
+
+def test_a_process_forked_after_a_window_ends_and_tells_nothing(run_script):
+    text = (
+        LOOP
+        + """
+    import os
+    child = os.fork()
+    if child == 0:
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1, "the worker's word for failed"
+    """
+    )
+    result = run_script(text, budget=0.5)
+    assert result.outcome == "completed", result.reason
+    run = open_run(result.path)
+    assert run.steps["step"].to_list() == list(range(1, 40))
+
+
+def test_a_program_without_steps_is_told_so(run_script):
+    run = open_run(run_script("import torch", budget=0.5).path)
+    assert any("no step was seen" in warning for warning in summarise_run(run).warnings)
+    run = open_run(run_script(LOOP.replace("range(40)", "range(5)"), budget=0.5).path)
+    assert any("no layers: the training ended" in text for text in summarise_run(run).warnings)

@@ -13,8 +13,11 @@ from torch import nn  # noqa: E402
 
 from trainload_worker.events import EventWriter  # noqa: E402
 from trainload_worker.layers_torch import LayerProbe  # noqa: E402
+from trainload_worker.leader_torch import MOST_OTHERS, Leader  # noqa: E402
 from trainload_worker.modules_torch import ModuleNames  # noqa: E402
 from trainload_worker.spec import LayersSpec  # noqa: E402
+
+UNTOUCHED = torch.autograd.backward
 
 
 class Tied(nn.Module):
@@ -120,7 +123,7 @@ def test_a_program_s_own_profiler_takes_precedence(probe, tmp_path):
     from torch.profiler import ProfilerActivity, profile
 
     probe.attach()
-    model, optimizer = Tied(), None
+    model = Tied()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     train(model, 11, optimizer)  # a window is open now
     with warnings.catch_warnings():
@@ -141,7 +144,7 @@ def test_a_full_disk_ends_the_windows_and_not_the_training(tmp_path):
     probe.finish()
     events.close()
     (failure,) = events_of(tmp_path, "layers")
-    assert failure["state"] == "failed"
+    assert failure["state"] == "failed" and "is the disk full?" in failure["reason"]
     assert not torch.autograd._profiler_enabled()
 
 
@@ -201,3 +204,146 @@ def test_wrappers_are_looked_through():
     wrapped = nn.DataParallel(model)
     assert names.name(wrapped, None) == "layer:Tied:"
     assert names.name(model.embed, "layer:Tied:") == "layer:Tied:embed"
+
+
+def test_names_that_would_break_the_trace_are_written_plainly(probe, tmp_path):
+    model = nn.Sequential()
+    model.add_module('a"b\\', nn.Embedding(16, 8))
+    model.add_module("c\n\td", nn.Linear(8, 16))
+    model.add_module("层", nn.ReLU())
+    probe.attach()
+    train(model, 20)
+    probe.finish()
+    names = ranges_of(tmp_path, 0)
+    assert {"layer:Sequential:a_b_", "layer:Sequential:c__d", "layer:Sequential:U+5C42"} <= set(
+        names
+    )
+    (table,) = events_of(tmp_path, "modules")[:1]
+    assert [row["layer"] for row in table["modules"]] == ["", "a_b_", "c__d", "U+5C42"]
+
+
+def test_a_model_may_name_its_own_things_as_torch_names_its_methods():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.__dict__["modules"] = [nn.Linear(2, 2)]
+            self.layers = nn.ModuleList(self.modules)
+
+        def parameters(self):
+            return [p for module in self.modules for p in module.parameters()]
+
+    names, model = ModuleNames(), Own()
+    assert names.name(model, None) == "layer:Own:"
+    assert [row["parameters"] for row in names.table([])] == [0, 0, 6]
+
+
+def test_parameters_without_a_shape_count_nothing_and_sparse_gradients_what_they_hold():
+    model = nn.Sequential(nn.LazyLinear(3), nn.Embedding(100, 4, sparse=True))
+    names = ModuleNames()
+    names.name(model, None)
+    model[1](torch.tensor([1, 2])).sum().backward()
+    _, lazy, sparse = names.table([])
+    assert lazy["parameters"] == 0 and lazy["gradient_bytes"] is None
+    assert sparse["parameter_bytes"] == 1600
+    assert sparse["gradient_bytes"] == 2 * 4 * 4 + 2 * 8  # two rows of floats, their two numbers
+
+
+def test_a_first_group_without_parameters_and_optimizers_one_after_the_other(probe, tmp_path):
+    probe.attach()
+    for _ in range(3):
+        model = Tied()
+        groups = [{"params": []}, {"params": list(model.parameters())}]
+        train(model, 12, torch.optim.SGD(groups, lr=0.1))
+        gc.collect()
+    probe.finish()
+    assert not events_of(tmp_path, "layers")
+    # Windows begin after ten steps: the second one is of a later optimizer.
+    assert len(events_of(tmp_path, "window")) >= 2
+
+
+def test_a_leader_that_lives_on_without_stepping_is_replaced_and_others_in_between_are_not():
+    first, second = (torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1) for _ in range(2))
+    leader = Leader()
+    assert leader.ends_step(first)
+    assert not any(leader.ends_step(second) for _ in range(MOST_OTHERS))
+    assert leader.ends_step(first)
+    assert [leader.ends_step(second) for _ in range(MOST_OTHERS + 2)][-2:] == [True, True]
+    assert leader.optimizer is second
+    del second
+    gc.collect()
+    assert leader.optimizer is None and leader.ends_step(first)
+
+
+def test_a_backward_that_the_program_puts_in_place_in_a_window_stays(probe):
+    calls = []
+
+    def own(*args, **kwargs):
+        calls.append(1)
+        return original(*args, **kwargs)
+
+    model = Tied()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    probe.attach()
+    train(model, 11, optimizer)
+    original = torch.autograd.backward  # that of the window
+    assert original.__module__ == "trainload_worker.tracer_torch"
+    torch.autograd.backward = own
+    try:
+        train(model, 20, optimizer)
+        probe.finish()
+        assert torch.autograd.backward is own
+        train(model, 1, optimizer)
+        assert len(calls) == 21
+    finally:
+        torch.autograd.backward = UNTOUCHED
+
+
+def test_a_second_probe_of_a_process_leaves_the_tracing_to_the_first(probe, tmp_path):
+    folder = tmp_path / "second"
+    folder.mkdir()
+    events = EventWriter(str(folder / "events.jsonl"))
+    second = LayerProbe(events, LayersSpec(0.5, str(folder), "window-{index}.json"))
+    probe.attach()
+    second.attach()
+    train(Tied(), 20)
+    second.finish()
+    train(Tied(), 20)
+    probe.finish()
+    events.close()
+    assert "traces the layers of this process already" in second.refusal
+    assert not events_of(folder, "window")
+    assert not events_of(tmp_path, "layers") and len(events_of(tmp_path, "window")) >= 2
+    third = LayerProbe(events, LayersSpec(0.5, str(folder), "window-{index}.json"))
+    third.attach()
+    assert third.refusal is None
+    third.finish()
+
+
+def test_a_profiler_that_ran_before_the_probe_is_told_of(probe, tmp_path):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        probe.attach()
+        train(Tied(), 20)
+    assert events_of(tmp_path, "layers")[0]["reason"] == "the program uses the profiler itself"
+
+
+def test_a_module_left_by_an_interrupt_is_no_caller_in_the_next_window(probe, tmp_path):
+    class Stubborn(Tied):
+        stop = False
+
+        def forward(self, tokens):
+            if self.stop:
+                raise KeyboardInterrupt
+            return super().forward(tokens)
+
+    model = Stubborn()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    probe.attach()
+    train(model, 11, optimizer)
+    model.stop = True
+    with pytest.raises(KeyboardInterrupt):
+        model(torch.arange(3))
+    model.stop = False
+    train(model, 8, optimizer)
+    train(nn.Sequential(nn.Embedding(16, 16)), 4, optimizer)
+    probe.finish()
+    assert "layer:Sequential:" in ranges_of(tmp_path, 1)

@@ -61,3 +61,27 @@ def test_a_full_disk_loses_lines_and_damages_one_at_most(tmp_path: Path) -> None
     assert damaged == 1
     assert [event.get("n") for event in good] == [0, 4, None]
     assert good[-1] == {"kind": "end", "events_lost": 3}
+
+
+def test_a_forked_process_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    text = (
+        "import os, sys\n"
+        "from trainload_worker.events import EventWriter\n"
+        "events = EventWriter(sys.argv[1])\n"
+        "child = os.fork()\n"
+        "events.write('child' if child == 0 else 'parent')\n"
+        "os._exit(0) if child == 0 else os.waitpid(child, 0)\n"
+    )
+    command = [sys.executable, "-c", text, str(path)]
+    subprocess.run(command, check=True, timeout=30, env={"PYTHONPATH": str(SOURCE_FOLDER)})
+    assert json.loads(path.read_text()) == {"kind": "parent"}
+
+
+def test_after_the_end_no_other_file_is_written_to(tmp_path: Path) -> None:
+    events = EventWriter(str(tmp_path / "events.jsonl"))
+    events.close()
+    with (tmp_path / "other").open("w"):  # takes the number that has become free
+        assert not events.write("late")
+    assert (tmp_path / "other").read_text() == ""
+    events.close()

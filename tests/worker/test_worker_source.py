@@ -16,6 +16,7 @@ FRAMEWORK_DOORS = {
     "clock_torch.py": "torch",
     "probe_torch.py": "torch",
     "layers_torch.py": "torch",
+    "leader_torch.py": "torch",
     "modules_torch.py": "torch",
     "tracer_torch.py": "torch",
 }

@@ -36,7 +36,7 @@ def find_warnings(
     """Every warning, most weighty first; `samples` and `counters` cover the training phase."""
     found = [
         *_outcome(manifest),
-        *_probe(manifest),
+        *_probe(manifest, steps),
         *(_losses(steps) if _tells_losses(manifest) else ()),
         *_validation(manifest.data),
         *_setting(manifest.setting),
@@ -64,13 +64,23 @@ def _outcome(manifest: Manifest) -> Iterator[str]:
         )
 
 
-def _probe(manifest: Manifest) -> Iterator[str]:
+def _probe(manifest: Manifest, steps: pl.DataFrame) -> Iterator[str]:
     failure = manifest.model.get("probe_failure")
     if failure:
         yield f"the probe was switched off, the steps after it are missing: {failure}"
-    failure = (manifest.layers or {}).get("failure")
-    if failure:
-        yield f"tracing of layers ended early: {failure}"
+    elif manifest.outcome == "completed" and steps.is_empty() and not _tells_losses(manifest):
+        yield (
+            "no step was seen: none of torch's optimizers stepped twice in the program's own "
+            "process; trainload.watch takes steps from step()"
+        )
+    layers = manifest.layers or {}
+    if layers.get("failure"):
+        yield f"tracing of layers ended early: {layers['failure']}"
+    elif layers.get("windows") == 0 and manifest.outcome is not None and not steps.is_empty():
+        yield (
+            "no layers: the training ended before a traced step was whole; "
+            "tracing begins after some ten steps"
+        )
 
 
 def _tells_losses(manifest: Manifest) -> bool:

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import sys
 import time
 import warnings
 from collections.abc import Mapping
@@ -61,14 +62,27 @@ class Watch:
 
     def __enter__(self) -> Watch:
         """Creates the run directory and begins to watch; RecordError where that is refused."""
-        from trainload_worker.backends import create_layer_probe, create_probe
         from trainload_worker.errors import WorkerProblem
-        from trainload_worker.events import EventWriter
-        from trainload_worker.spec import LayersSpec
 
         # The tracer would print two lines at every window.
         os.environ.setdefault("KINETO_LOG_LEVEL", "99")
         self._open_directory()
+        try:
+            self._begin()
+        except WorkerProblem as error:
+            self._close("failed", str(error))
+            raise UsageError(f"trainload.watch needs torch here: {error}") from error
+        except BaseException as error:
+            self._end_probes()
+            self._close("failed", f"the watch could not begin: {type(error).__name__}: {error}")
+            raise
+        return self
+
+    def _begin(self) -> None:
+        from trainload_worker.backends import create_layer_probe, create_probe
+        from trainload_worker.events import EventWriter
+        from trainload_worker.spec import LayersSpec
+
         rank = self._rank.number
         self._events = EventWriter(str(self.path / layout.events_file(rank)))
         budget = self._request.layer_budget
@@ -77,26 +91,26 @@ class Watch:
             folder = str(self.path.resolve())
             plan = f"{folder}/{layout.WINDOW_PLAN}" if self._rank.count > 1 else None
             spec = LayersSpec(budget, folder, layout.window_form(rank), plan, leads=rank == 0)
-        try:
-            self._steps, opened = create_probe("torch", self._events)
-            self._layers = create_layer_probe("torch", self._events, spec)
-        except WorkerProblem as error:
-            self._close("failed", str(error))
-            raise UsageError(f"trainload.watch needs torch here: {error}") from error
+        self._steps, opened = create_probe("torch", self._events)
+        self._layers = create_layer_probe("torch", self._events, spec)
         self._greet(opened)
         if rank == 0:
             self._start_sampler()
         self._steps.attach()
         self._layers.attach()
+        refusal = None if budget is None else self._layers.refusal
+        if refusal is not None:
+            self._warn(f"no layers here: {refusal}")
         if self._model is not None and budget is not None:
             self._layers.name_model(self._model)
-        return self
 
     def step(self, loss: Any = None) -> None:
         """Ends a step here; from the first call on, optimizers no longer do.
 
         `loss` is a number or a tensor; a tensor on a device is not waited for.
         """
+        if self._steps is None:
+            raise UsageError("step() belongs inside the with block of trainload.watch")
         self._steps.mark_step(loss)
         if self._request.layer_budget is not None:
             self._layers.mark_step()
@@ -110,15 +124,21 @@ class Watch:
         """Ends the record with its outcome; an error of the training goes on its way."""
         from trainload_worker.outcomes import classify
 
-        self._layers.finish()
-        self._steps.finish()
-        if error is None:
+        self._end_probes()
+        if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
             self._close("completed", None)
         elif isinstance(error, KeyboardInterrupt):
             self._close("interrupted", "Ctrl-C")
+        elif isinstance(error, GeneratorExit):
+            self._close("interrupted", "the generator around it was closed")
         else:
             ending = classify(error, "script")
             self._close(ending.outcome, ending.reason)
+
+    def _end_probes(self) -> None:
+        for probe in (self._layers, self._steps):
+            if probe is not None:
+                probe.finish()
 
     def _open_directory(self) -> None:
         if self._rank.number > 0:
@@ -176,11 +196,11 @@ class Watch:
 
     def _close(self, outcome: str, reason: str | None) -> None:
         now_s = time.monotonic()
-        self._events.write("phase", name="script", edge="end", t_s=now_s)
-        self._events.write(
-            "end", outcome=outcome, reason=reason, t_s=now_s, events_lost=self._events.lost_count
-        )
-        self._events.close()
+        if self._events is not None:
+            lost = self._events.lost_count
+            self._events.write("phase", name="script", edge="end", t_s=now_s)
+            self._events.write("end", outcome=outcome, reason=reason, t_s=now_s, events_lost=lost)
+            self._events.close()
         if self._run is None:
             return
         withdraw_run(self._rank, self.path.parent)
@@ -221,7 +241,11 @@ class Watch:
 
     def _warn(self, text: str) -> None:
         self._warnings.append(text)
-        warnings.warn(f"trainload.watch: {text}", stacklevel=3)
+        try:
+            warnings.warn(f"trainload.watch: {text}", stacklevel=3)
+        except UserWarning as error:
+            # Warnings are errors to this program, but not worth its training.
+            sys.stderr.write(f"{error}\n")
 
 
 def watch(
@@ -245,6 +269,8 @@ def watch(
         kept = json.loads(json.dumps(dict(config or {}), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise UsageError(f"config must be values that JSON can hold: {error}") from None
+    if model is not None and not callable(getattr(model, "named_modules", None)):
+        raise UsageError(f"model must be a torch module, not {type(model).__name__}")
     machine = read_machine()
     request = RunRequest(
         workload=WatchedWorkload(name=name, config=kept),

@@ -103,7 +103,7 @@ def _write_trace(
     try:
         with gzip.open(temporary, "wb", compresslevel=_LEVEL) as out:
             head = {"trainload": header, **_head_of(run_dir / windows[0]["file"])}
-            out.write(json.dumps(head, ensure_ascii=False)[:-1].encode() + b', "traceEvents": [\n')
+            out.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [\n')
             for position, window in enumerate(windows):
                 marker = {"ph": "M", "name": "trainload.window", "ts": 0, "pid": 0, "tid": 0}
                 text = json.dumps({**marker, "args": {"index": window["index"]}})

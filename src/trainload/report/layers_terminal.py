@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TOP = 15
 BAR_CELLS = 30
+LONGEST_NAME = 60
+"""Cells of a layer's name; of a longer one the beginning is shown."""
 ROOM_FOR_EXTRAS = 130
 """Cells; in a narrower terminal the columns of memory and energy are left out."""
 ROOM_FOR_INCLUSIVE = 96
@@ -160,10 +162,15 @@ class _LayerTree:
             if clean_text(line.label) == kind.strip():
                 kind = ""
             table.add_row(
-                Text.assemble(guide, clean_text(line.label), (kind, "dim")),
+                Text.assemble(guide, _short(clean_text(line.label)), (kind, "dim")),
                 *(Text(c.render(line.node), "" if c.value(line.node) else "dim") for c in columns),
             )
         return table
+
+
+def _short(label: str) -> str:
+    """A name that leaves room for its figures."""
+    return label if len(label) <= LONGEST_NAME else f"{label[: LONGEST_NAME - 1]}…"
 
 
 def _guide(lines: Sequence[TreeLine], at: int) -> str:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from kineto import HEADER, Trace, cpu_step
 
 from trainload.analyse.attribution import collect_trace, open_trace
-from trainload.analyse.attribution.events import nanoseconds
+from trainload.analyse.attribution.events import Window, nanoseconds
+from trainload.analyse.attribution.header import parse_header
 from trainload.errors import TraceError
 
 
@@ -174,3 +175,24 @@ def test_events_of_any_form_give_sums_or_the_trace_error(
     except TraceError:
         return
     assert sum(layers.parts.values()) == pytest.approx(layers.step_s)
+
+
+@pytest.mark.parametrize("ts", ['"inf"', "1e400", '"-1e999"'])
+def test_a_time_beyond_all_numbers_is_a_damaged_event(tmp_path: Path, ts: str) -> None:
+    whole = small_trace().text()
+    odd = f'{{"ph": "X", "cat": "cpu_op", "name": "a", "ts": {ts}, "dur": 1, "pid": 1, "tid": 1}}'
+    path = tmp_path / "odd.json"
+    assert whole.count('"traceEvents": [') == 1
+    path.write_text(whole.replace('"traceEvents": [', f'"traceEvents": [{odd}, '))
+    with open_trace(path) as reader:
+        assert [window.damaged for window in reader.windows()] == [1]
+
+
+def test_halves_of_characters_become_printable() -> None:
+    window = Window(0)
+    event = {"ph": "X", "cat": "cpu_op", "name": "a\ud800", "ts": 1, "dur": 1, "pid": 1, "tid": 1}
+    window.add(event)
+    assert window.names == ["a?"]
+    module = {"root": "\udfff", "layer": "\ud800", "class": "C", "parameters": 1}
+    (found,) = parse_header({"modules": [module]}).modules
+    assert (found["root"], found["layer"]) == ("?", "?")

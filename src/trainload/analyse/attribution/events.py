@@ -167,7 +167,7 @@ class Window:
                     self._add_device(event, _DEVICE[category])
             elif phase == "i" and event.get("name") == "[memory]":
                 self._add_memory(event)
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             self.damaged += 1
 
     def _add_host(self, event: Mapping[str, Any], category: str) -> None:
@@ -245,10 +245,15 @@ class Window:
         if found is None:
             role = role_of(category, name)
             found = ids[name] = len(self.names)
-            self.names.append(name)
+            self.names.append(printable(name))
             self.roles.append(role)
             self.compiled |= name.startswith(("Torch-Compiled Region", "CompiledFunction"))
         return found
+
+
+def printable(name: str) -> str:
+    """The same name without halves of characters, which JSON can hold but no file."""
+    return name.encode("utf-8", "replace").decode()
 
 
 def nanoseconds(microseconds: Any) -> int:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from trainload.analyse.attribution.events import printable
+
 
 @dataclass(frozen=True, kw_only=True)
 class WindowFacts:
@@ -53,11 +55,11 @@ def parse_header(header: Mapping[str, Any] | None) -> TraceHeader:
     return TraceHeader(
         own=True,
         rank=rank if _is_count(rank) else 0,
-        device=device if isinstance(device, str) else None,
+        device=printable(device) if isinstance(device, str) else None,
         budget=float(budget) if _is_number(budget) else None,
         windows={window.index: window for window in windows if window is not None},
         modules=tuple(module for module in modules if module is not None),
-        notes=tuple(note for note in _items(header, "notes") if isinstance(note, str)),
+        notes=tuple(printable(n) for n in _items(header, "notes") if isinstance(n, str)),
     )
 
 
@@ -103,9 +105,9 @@ def _module(entry: Any) -> Mapping[str, Any] | None:
     }
     name = entry.get("class")
     return {
-        "root": root,
-        "layer": layer,
-        "class": name if isinstance(name, str) else None,
+        "root": printable(root),
+        "layer": printable(layer),
+        "class": printable(name) if isinstance(name, str) else None,
         **counts,
     }
 
