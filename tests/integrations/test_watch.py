@@ -77,6 +77,10 @@ def test_wrong_values_are_one_clear_line(tmp_path):
         trainload.watch("../x", out=tmp_path)
     with pytest.raises(UsageError, match="JSON"):
         trainload.watch(config={"x": object()})
+    with pytest.raises(UsageError, match="rate_hz must be a number"):
+        trainload.watch(rate_hz="fast")
+    with pytest.raises(UsageError, match="letters"):
+        trainload.watch(3)
     with pytest.raises(UsageError, match="layer-budget"):
         trainload.watch(layer_budget=3)
     (tmp_path / "file").write_text("")

@@ -263,7 +263,10 @@ def watch(
     `name` names the run; `config` is kept with it; `model` helps to name layers where parts of a
     model are called on their own. UsageError for values that make no sense.
     """
-    if not _NAME.fullmatch(name):
+    for word, value in (("layer_budget", layer_budget), ("rate_hz", rate_hz)):
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise UsageError(f"{word} must be a number, not {value!r:.80}")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(f"name {name!r}: use letters, digits, '.', '_' and '-'")
     try:
         kept = json.loads(json.dumps(dict(config or {}), allow_nan=False))
