@@ -117,8 +117,9 @@ def test_lines_of_no_log_fit_nothing():
         assert not [name for name, pattern in NAMED.items() if pattern.read_line(line)]
 
 
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize("name", NAMED)
-def test_a_long_hostile_line_is_refused_quickly(name):
+def test_a_long_hostile_line_is_read_as_its_beginning_or_not_at_all(name):
     """No expression backtracks without end: each of these ends, or the test's time runs out."""
     for piece in (
         "1",
@@ -129,7 +130,10 @@ def test_a_long_hostile_line_is_refused_quickly(name):
         "time: 1 ",
         "Epoch[1] Batch ",
     ):
-        NAMED[name].read_line((piece * 4096)[:4096])
+        long = NAMED[name].read_line((piece * 4096)[:4096])
+        if len(piece) > 1:
+            # A number of 4,096 digits is another number; a repeated piece is what it was.
+            assert bool(long) in (False, bool(NAMED[name].read_line(piece * 8)))
 
 
 def test_own_patterns_come_before_the_named_and_force_takes_any(tmp_path):
