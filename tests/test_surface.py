@@ -33,7 +33,16 @@ def test_the_measuring_wing_loads_nothing_of_the_reading_wing():
 def test_rooms_export_what_they_say():
     import importlib
 
-    for room in ("workload", "hardware", "record", "meters", "run", "analyse", "report"):
+    for room in (
+        "workload",
+        "hardware",
+        "record",
+        "meters",
+        "run",
+        "analyse",
+        "estimate",
+        "report",
+    ):
         module = importlib.import_module(f"trainload.{room}")
         assert module.__doc__ and all(hasattr(module, name) for name in module.__all__)
         assert list(module.__all__) == sorted(module.__all__, key=_isort_key)

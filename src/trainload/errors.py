@@ -7,6 +7,7 @@ TrainloadError
 ├── SettingError        the part of the machine asked for does not exist
 ├── MeterError          a meter that answered wrongly or stopped answering
 ├── WorkerError         the training process could not be started
+├── EnvironmentProblem  a framework's environment is missing, wrong or cannot be made
 ├── RecordError         a run directory that cannot be read or written
 │   ├── RecordTooOld    written by a version whose format is no longer read
 │   ├── RecordTooNew    written by a later version
@@ -45,6 +46,10 @@ class MeterError(TrainloadError):
 
 class WorkerError(TrainloadError):
     """The training process could not be started."""
+
+
+class EnvironmentProblem(TrainloadError):
+    """A framework's environment is missing, wrong or cannot be made."""
 
 
 class RecordError(TrainloadError):

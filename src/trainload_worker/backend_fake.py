@@ -69,8 +69,10 @@ class FakeBackend:
 
     def build(self, dataset: Dataset, split: Split) -> list[LayerSummary]:
         """Counts the parameters that a real framework would make."""
-        self._truth = [dataset.labels[row] for row in split.validation_rows]
-        self._class_count = len(dataset.classes)
+        # A stream has no labels, and its vocabulary would make a matrix of 100 million cells.
+        labels = dataset.labels if dataset.classes else array("q", [0]) * dataset.row_count
+        self._truth = [labels[row] for row in split.validation_rows]
+        self._class_count = max(1, len(dataset.classes))
         shapes = {layer.name: layer.output_shape for layer in self._spec.graph.layers}
         return [
             LayerSummary(layer.name, _count_parameters(layer, shapes))

@@ -14,16 +14,30 @@ from typing import Any, Callable, Mapping, Protocol
 import torch
 from torch.nn import functional
 
-from trainload_worker.backends import Evaluation, LayerSummary, Opened, StepBatch
+from trainload_worker.backends import (
+    CONFUSION_CLASSES,
+    Evaluation,
+    LayerSummary,
+    Opened,
+    StepBatch,
+)
 from trainload_worker.clock_torch import CudaStepClock
-from trainload_worker.data import Dataset
+from trainload_worker.data import PIXEL_SCALE, PIXEL_SHIFT, Dataset
 from trainload_worker.errors import FrameworkError, SpecError
 from trainload_worker.graph_torch import GraphModule, count_parameters
 from trainload_worker.metrics import TOP
 from trainload_worker.spec import OptimizerSpec, Spec
 from trainload_worker.split import Split
+from trainload_worker.weights_torch import NOTE_WITHOUT_NUMPY, can_draw, load_initial_weights
 
 _EVALUATION_ROWS = 4096
+"""Of plain features, which are small; other rows are evaluated in the batches of training."""
+
+_FORMS: Mapping[str, Any] = {
+    "float32": torch.float32,
+    "uint8": torch.uint8,
+    "int64": torch.int64,
+}
 
 
 class StepClock(Protocol):
@@ -56,6 +70,7 @@ class TorchBackend:
         self._labels: Any
         self._validation_rows: Any
         self._class_count = 0
+        self._chunk_rows = spec.training.batch_size
 
     def open(self) -> Opened:
         """Sets the number of threads and finds the device; a missing one is never replaced."""
@@ -75,6 +90,8 @@ class TorchBackend:
             accelerators.append(_describe_accelerator(self._device))
             if len(setting.accelerators) > 1:
                 notes.append("torch trains on the first accelerator of the setting alone")
+        if not can_draw():
+            notes.append(NOTE_WITHOUT_NUMPY)
         if self._bf16 and self._on_cuda and not torch.cuda.is_bf16_supported():
             notes.append("this accelerator has no bf16 arithmetic of its own")
         return Opened(
@@ -91,13 +108,14 @@ class TorchBackend:
         graph = self._spec.graph
         torch.manual_seed(self._spec.seeds.weights)
         self._model = GraphModule(graph).to(self._device)
+        load_initial_weights(self._model, graph, self._spec.seeds.weights)
         self._optimizer = _build_optimizer(self._spec.training.optimizer, self._model)
         entry = next(layer for layer in graph.layers if layer.kind == "input")
-        features = torch.frombuffer(dataset.features, dtype=torch.float32)
-        self._features = features.view(-1, *entry.output_shape)
-        self._labels = torch.frombuffer(dataset.labels, dtype=torch.int64)
+        self._features, self._labels = _wrap(dataset, entry.output_shape)
         self._validation_rows = torch.frombuffer(split.validation_rows, dtype=torch.int64)
-        self._class_count = len(dataset.classes)
+        self._class_count = dataset.class_count
+        if len(entry.output_shape) == 1 and dataset.form == "float32":
+            self._chunk_rows = max(self._chunk_rows, _EVALUATION_ROWS)
         self._clock = CudaStepClock(self._device) if self._on_cuda else HostStepClock()
         self._model.train()
         return [
@@ -107,13 +125,13 @@ class TorchBackend:
     def run_step(self, rows: array[int]) -> None:
         """Gives one step to the device."""
         index = torch.frombuffer(rows, dtype=torch.int64)
-        inputs, targets = self._take(self._features, index), self._take(self._labels, index)
+        inputs, targets = self._inputs(index), self._take(self._labels, index)
         self._optimizer.zero_grad(set_to_none=True)
         if self._bf16:
             with torch.autocast(self._device.type, torch.bfloat16):
-                loss = functional.cross_entropy(self._model(inputs), targets)
+                loss = _loss(self._model(inputs), targets)
         else:
-            loss = functional.cross_entropy(self._model(inputs), targets)
+            loss = _loss(self._model(inputs), targets)
         loss.backward()
         self._optimizer.step()
         self._clock.mark(loss)
@@ -124,28 +142,22 @@ class TorchBackend:
 
     def evaluate(self) -> Evaluation:
         """Runs over the validation rows in chunks; sums stay on the device until the end."""
-        classes = self._class_count
-        confusion = torch.zeros(classes * classes, dtype=torch.int64, device=self._device)
-        loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
-        hits = torch.zeros((), dtype=torch.int64, device=self._device)
-        chunk_rows = max(self._spec.training.batch_size, _EVALUATION_ROWS)
+        tally = _Tally(self._class_count, self._device)
         autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16)
         self._model.eval()
         with torch.no_grad(), autocast:
-            for index in self._validation_rows.split(chunk_rows):
+            for index in self._validation_rows.split(self._chunk_rows):
                 targets = self._take(self._labels, index)
-                scores = self._model(self._take(self._features, index)).float()
-                cells = targets * classes + scores.argmax(dim=1)
-                confusion += torch.bincount(cells, minlength=classes * classes)
-                loss_sum += functional.cross_entropy(scores, targets, reduction="sum")
-                best = scores.topk(min(TOP, classes), dim=1).indices
-                hits += (best == targets.unsqueeze(1)).sum()
+                tally.add(self._model(self._inputs(index)).float(), targets)
         self._model.train()
-        return Evaluation(
-            confusion=confusion.view(classes, classes).tolist(),
-            loss_sum=float(loss_sum.item()),
-            top5_hits=int(hits.item()),
-        )
+        return tally.read()
+
+    def _inputs(self, index: Any) -> Any:
+        """Those rows as the model takes them: pixels are normalised on the device."""
+        rows = self._take(self._features, index)
+        if rows.dtype is not torch.uint8:
+            return rows
+        return rows.to(torch.float32).sub_(PIXEL_SHIFT).mul_(PIXEL_SCALE)
 
     def _take(self, table: Any, index: Any) -> Any:
         """Those rows of a host table, on the device."""
@@ -157,6 +169,59 @@ class TorchBackend:
         staged = torch.empty(shape, dtype=table.dtype, pin_memory=True)
         torch.index_select(table, 0, index, out=staged)
         return staged.to(self._device, non_blocking=True)
+
+
+class _Tally:
+    """Sums of an evaluation, on the device."""
+
+    def __init__(self, classes: int, device: Any) -> None:
+        self._classes = classes
+        # A matrix for few classes, from which the number of hits follows; else that alone.
+        cells = classes * classes if classes <= CONFUSION_CLASSES else 1
+        self._cells = torch.zeros(cells, dtype=torch.int64, device=device)
+        self._loss_sum = torch.zeros((), dtype=torch.float64, device=device)
+        self._top_hits = torch.zeros((), dtype=torch.int64, device=device)
+        self._count = 0
+
+    def add(self, scores: Any, targets: Any) -> None:
+        """Counts a chunk in; where each token has a target, a token is counted as a row."""
+        scores, targets = scores.flatten(0, -2), targets.flatten()
+        classes = self._classes
+        if classes <= CONFUSION_CLASSES:
+            cells = targets * classes + scores.argmax(dim=1)
+            self._cells += torch.bincount(cells, minlength=classes * classes)
+        else:
+            self._cells += (scores.argmax(dim=1) == targets).sum()
+        self._loss_sum += functional.cross_entropy(scores, targets, reduction="sum")
+        best = scores.topk(min(TOP, classes), dim=1).indices
+        self._top_hits += (best == targets.unsqueeze(1)).sum()
+        self._count += len(targets)
+
+    def read(self) -> Evaluation:
+        """The sums on the host; waits for the device."""
+        small = self._classes <= CONFUSION_CLASSES
+        matrix = self._cells.view(self._classes, self._classes).tolist() if small else None
+        return Evaluation(
+            confusion=matrix,
+            loss_sum=float(self._loss_sum.item()),
+            top5_hits=int(self._top_hits.item()),
+            row_count=self._count,
+            hits=None if small else int(self._cells.item()),
+        )
+
+
+def _loss(scores: Any, targets: Any) -> Any:
+    """Mean over rows, or over all tokens of all rows."""
+    return functional.cross_entropy(scores.flatten(0, -2), targets.flatten())
+
+
+def _wrap(dataset: Dataset, shape: Any) -> tuple[Any, Any]:
+    """Inputs and targets by row, on the data's own memory."""
+    values = torch.frombuffer(dataset.features, dtype=_FORMS[dataset.form])
+    if dataset.is_stream:
+        # Row after row, each token's target is the token after it.
+        return values[:-1].view(-1, *shape), values[1:].view(-1, *shape)
+    return values.view(-1, *shape), torch.frombuffer(dataset.labels, dtype=torch.int64)
 
 
 class HostStepClock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from array import array
 from dataclasses import dataclass
 from typing import Mapping, Protocol, Sequence
@@ -15,9 +16,23 @@ from trainload_worker.split import Split
 
 BACKENDS: Mapping[str, str] = {
     "torch": "trainload_worker.backend_torch",
+    "tensorflow": "trainload_worker.backend_tensorflow",
+    "jax": "trainload_worker.backend_jax",
+    "mxnet": "trainload_worker.backend_mxnet",
     "fake": "trainload_worker.backend_fake",
 }
 """Framework -> module, which offers `create(spec) -> Backend` and imports its framework."""
+
+_THREAD_VARIABLES: Mapping[str, Sequence[str]] = {
+    # XLA's pool on the CPU; there is no option for it.
+    "jax": ("NPROC",),
+    # The engine's own workers are one; operations use as many threads as OpenMP has.
+    "mxnet": ("OMP_NUM_THREADS", "MXNET_OMP_MAX_THREADS"),
+}
+"""Environment variables that a framework reads its number of threads from, when imported."""
+
+CONFUSION_CLASSES = 1000
+"""Above so many classes an evaluation counts hits alone: 10,000 would need 800 MB."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +69,16 @@ class Evaluation:
     """One pass over the validation rows; `confusion[truth][prediction]` counts rows.
 
     `top5_hits` counts rows whose class is among the five best; all rows with five classes or fewer.
+    Where a row has a target for each of its tokens, tokens are counted in place of rows.
     """
 
-    confusion: list[list[int]]
+    confusion: list[list[int]] | None
+    """None above CONFUSION_CLASSES classes, where its memory grows beyond use."""
     loss_sum: float
     top5_hits: int
+    row_count: int | None = None
+    """Needed without a confusion matrix, as is the number of hits."""
+    hits: int | None = None
 
 
 class StepSource(Protocol):
@@ -92,6 +112,9 @@ def create_backend(spec: Spec) -> Backend:
     if spec.framework not in BACKENDS:
         known = ", ".join(sorted(BACKENDS))
         raise SpecError(f"framework {spec.framework!r} is unknown; this worker has {known}")
+    if spec.setting.threads is not None:
+        for name in _THREAD_VARIABLES.get(spec.framework, ()):
+            os.environ[name] = str(spec.setting.threads)
     try:
         module = importlib.import_module(BACKENDS[spec.framework])
     except (ImportError, OSError) as error:

@@ -1,31 +1,68 @@
-"""A data set in plain arrays, its standardisation and the order of its rows; framework-free."""
+"""A data set in plain buffers, its standardisation and the order of its rows; framework-free."""
 
 from __future__ import annotations
 
 import math
 import random
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import Any, Mapping, Union
+
+from trainload_worker.errors import DataError
+
+Buffer = Union["array[Any]", memoryview]
+"""What every framework can wrap without a copy; writable, since torch asks for that."""
+
+PIXEL_SHIFT = 128.0
+PIXEL_SCALE = 1.0 / 64.0
+"""uint8 -> float32 as (value - 128) / 64: powers of two, so exact and equal everywhere."""
 
 
 @dataclass(frozen=True)
 class Dataset:
     """Rows of features with a class index and a group each.
 
-    `features` is row-major float32 ("f"), `labels` and `groups` are int64 ("q").
+    `features` is row-major and of type `form`; `labels` and `groups` are int64 ("q"). A stream
+    has one label for each of its tokens but the first: the next token. Its features are the
+    tokens of all rows and one more, and its `labels` are empty.
     """
 
-    features: array[float]
-    labels: array[int]
-    groups: array[int]
+    features: Buffer
+    labels: Buffer
+    groups: Buffer
     feature_count: int
+    """Values in one row."""
     classes: tuple[str, ...]
+    """Names in label order; empty for a stream."""
+    form: str = "float32"
+    """float32 as it stands, uint8 to be normalised in the step, or int64 tokens."""
+    vocabulary: int | None = None
+    """How many tokens there are, in a stream."""
+    validation_from: int | None = None
+    """The first row of the data's own validation set, which stands last; None without one."""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What the run's record should say about where the data came from."""
 
     @property
     def row_count(self) -> int:
         """How many rows there are."""
-        return len(self.labels)
+        return len(self.groups)
+
+    @property
+    def class_count(self) -> int:
+        """How many classes a score has."""
+        return len(self.classes) if self.vocabulary is None else self.vocabulary
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the next token is to be told, at each token of a row."""
+        return self.vocabulary is not None
+
+    @property
+    def normalisation(self) -> str:
+        """What a step does to the values."""
+        return "(value - 128) / 64" if self.form == "uint8" else "none"
 
 
 def standardise(dataset: Dataset, train_rows: array[int]) -> None:
@@ -34,14 +71,16 @@ def standardise(dataset: Dataset, train_rows: array[int]) -> None:
     Only the training rows are looked at, so that nothing of the validation rows leaks into
     training. A feature that is constant there is shifted only.
     """
-    width = dataset.feature_count
+    width, features = dataset.feature_count, dataset.features
+    if not isinstance(features, array):
+        raise DataError("only features in memory can be standardised")
     for index in range(width):
-        column = dataset.features[index::width]
+        column = features[index::width]
         seen = [column[row] for row in train_rows]
         mean = math.fsum(seen) / len(seen)
         deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in seen) / len(seen))
         scale = 1.0 / deviation if deviation > 0 else 1.0
-        dataset.features[index::width] = array("f", [(v - mean) * scale for v in column])
+        features[index::width] = array("f", [(v - mean) * scale for v in column])
 
 
 class RowOrder:

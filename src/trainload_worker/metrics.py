@@ -8,6 +8,7 @@ from typing import Dict, Optional, Sequence
 from trainload_worker.backends import Evaluation
 
 TOP = 5
+NAMES = ("loss", "accuracy", "f1_weighted", "f1_macro", "top5_accuracy")
 
 Scores = Dict[str, Optional[float]]
 
@@ -17,12 +18,14 @@ def score(evaluation: Evaluation) -> Scores:
 
     `top5_accuracy` is None with under five classes, where it says nothing. Every score is None
     without a single row, and where the loss is not finite: a diverged model prefers no class.
+    Without a confusion matrix there is no F1.
     """
     confusion = evaluation.confusion
+    if confusion is None:
+        return _score_hits(evaluation)
     row_count = sum(sum(row) for row in confusion)
-    names = ("loss", "accuracy", "f1_weighted", "f1_macro", "top5_accuracy")
     if row_count == 0 or not math.isfinite(evaluation.loss_sum):
-        return dict.fromkeys(names)
+        return dict.fromkeys(NAMES)
     hits = sum(confusion[index][index] for index in range(len(confusion)))
     top5 = None if len(confusion) < TOP else evaluation.top5_hits / row_count
     values = (
@@ -32,7 +35,15 @@ def score(evaluation: Evaluation) -> Scores:
         f1_macro(confusion),
         top5,
     )
-    return dict(zip(names, values))
+    return dict(zip(NAMES, values))
+
+
+def _score_hits(evaluation: Evaluation) -> Scores:
+    count, hits = evaluation.row_count, evaluation.hits
+    if not count or hits is None or not math.isfinite(evaluation.loss_sum):
+        return dict.fromkeys(NAMES)
+    values = (evaluation.loss_sum / count, hits / count, None, None, evaluation.top5_hits / count)
+    return dict(zip(NAMES, values))
 
 
 def f1_by_class(confusion: Sequence[Sequence[int]]) -> list[float]:

@@ -8,10 +8,16 @@ from typing import Any
 
 from trainload_worker.data import Dataset, RowOrder, standardise
 from trainload_worker.data_csv import load_csv
+from trainload_worker.data_images import load_images
 from trainload_worker.data_keypoints import make_keypoints
+from trainload_worker.data_npy import load_npy
+from trainload_worker.data_synthetic import make_synthetic
 from trainload_worker.errors import GraphError
-from trainload_worker.spec import KeypointsSpec, Spec
-from trainload_worker.split import Split, split_by_group
+from trainload_worker.spec import CsvSpec, ImagesSpec, KeypointsSpec, Spec, SyntheticSpec
+from trainload_worker.split import Split, split_at, split_by_group
+
+LISTED_CLASSES = 1000
+"""Up to so many classes are named and counted one by one in the record."""
 
 
 @dataclass(frozen=True)
@@ -23,22 +29,34 @@ class Prepared:
     order: RowOrder
     steps_per_epoch: int
     total_steps: int
+    rows_per_epoch: int
+    """Training rows that each epoch visits."""
 
     def describe(self) -> dict[str, Any]:
-        """The fields of the `data` event."""
-        counts = [0] * len(self.dataset.classes)
-        for row in self.split.validation_rows:
-            counts[self.dataset.labels[row]] += 1
-        return {
+        """The fields of the `data` event; classes are listed where they are few."""
+        dataset = self.dataset
+        described = {
             "train_rows": len(self.split.train_rows),
             "validation_rows": len(self.split.validation_rows),
             "train_groups": self.split.train_group_count,
             "validation_groups": self.split.validation_group_count,
-            "classes": list(self.dataset.classes),
+            "class_count": dataset.class_count,
             "steps_per_epoch": self.steps_per_epoch,
             "total_steps": self.total_steps,
-            "validation_class_counts": dict(zip(self.dataset.classes, counts)),
+            "form": dataset.form,
+            "normalisation": dataset.normalisation,
+            **dataset.notes,
         }
+        left_out = len(self.split.train_rows) - self.rows_per_epoch
+        if left_out > 0:
+            described["rows_left_out_of_each_epoch"] = left_out
+        if not dataset.is_stream and len(dataset.classes) <= LISTED_CLASSES:
+            counts = [0] * len(dataset.classes)
+            for row in self.split.validation_rows:
+                counts[dataset.labels[row]] += 1
+            described["classes"] = list(dataset.classes)
+            described["validation_class_counts"] = dict(zip(dataset.classes, counts))
+        return described
 
 
 def prepare(spec: Spec) -> Prepared:
@@ -47,20 +65,42 @@ def prepare(spec: Spec) -> Prepared:
     A table's features are standardised by its training rows; generated ones are made to scale.
     """
     data, seeds = spec.data, spec.seeds
-    if isinstance(data, KeypointsSpec):
-        dataset = make_keypoints(data.class_counts, seeds.data, data.features)
+    dataset = _load(spec)
+    if dataset.validation_from is not None:
+        split = split_at(dataset.row_count, dataset.validation_from)
     else:
-        dataset = load_csv(data)
-    split = split_by_group(dataset.groups, data.validation_fraction, seeds.split)
-    if not isinstance(data, KeypointsSpec):
+        split = split_by_group(dataset.groups, data.validation_fraction, seeds.split)
+    if isinstance(data, CsvSpec):
         standardise(dataset, split.train_rows)
     _check_fit(spec, dataset)
-    steps_per_epoch = math.ceil(len(split.train_rows) / spec.training.batch_size)
+    rows = _count_visited(spec, len(split.train_rows))
+    steps_per_epoch = math.ceil(rows / spec.training.batch_size)
     total_steps = steps_per_epoch * spec.training.epochs
     if spec.training.max_steps is not None:
         total_steps = min(total_steps, spec.training.max_steps)
     order = RowOrder(split.train_rows, seeds.data_order)
-    return Prepared(dataset, split, order, steps_per_epoch, total_steps)
+    return Prepared(dataset, split, order, steps_per_epoch, total_steps, rows)
+
+
+def _load(spec: Spec) -> Dataset:
+    data, seed = spec.data, spec.seeds.data
+    if isinstance(data, KeypointsSpec):
+        return make_keypoints(data.class_counts, seed, data.features)
+    if isinstance(data, CsvSpec):
+        return load_csv(data)
+    if isinstance(data, SyntheticSpec):
+        return make_synthetic(data, seed)
+    if isinstance(data, ImagesSpec):
+        return load_images(data)
+    return load_npy(data)
+
+
+def _count_visited(spec: Spec, train_rows: int) -> int:
+    """All training rows, but a single last one where batch norm would stand on one value."""
+    batch_size = spec.training.batch_size
+    normed = any(layer.kind == "batch_norm" for layer in spec.graph.layers)
+    single = train_rows % batch_size == 1 and 1 < batch_size < train_rows
+    return train_rows - 1 if normed and single else train_rows
 
 
 def _check_fit(spec: Spec, dataset: Dataset) -> None:
@@ -68,15 +108,18 @@ def _check_fit(spec: Spec, dataset: Dataset) -> None:
     entries = [layer for layer in spec.graph.layers if layer.kind == "input"]
     if len(entries) != 1:
         raise GraphError(f"graph {spec.graph.name} has {len(entries)} input layers; one is needed")
-    width = math.prod(entries[0].output_shape)
-    if width != dataset.feature_count:
+    shape = entries[0].output_shape
+    if math.prod(shape) != dataset.feature_count:
         raise GraphError(
-            f"layer {entries[0].name} takes {width} features, the data have {dataset.feature_count}"
+            f"layer {entries[0].name} takes {math.prod(shape)} features, "
+            f"the data have {dataset.feature_count}"
         )
     if spec.graph.output not in shapes:
         raise GraphError(f"the output {spec.graph.output} is no layer of graph {spec.graph.name}")
-    if shapes[spec.graph.output] != (len(dataset.classes),):
+    count = dataset.class_count
+    expected = (*shape, count) if dataset.is_stream else (count,)
+    if shapes[spec.graph.output] != expected:
         raise GraphError(
             f"layer {spec.graph.output} gives shape {list(shapes[spec.graph.output])}, "
-            f"the data have {len(dataset.classes)} classes"
+            f"the data have {count} {'tokens' if dataset.is_stream else 'classes'}"
         )

@@ -66,7 +66,59 @@ class CsvSpec:
     validation_fraction: float
 
 
-DataSpec = Union[KeypointsSpec, CsvSpec]
+@dataclass(frozen=True)
+class SyntheticSpec:
+    """Examples drawn from the seed; `classes` counts the tokens of a stream."""
+
+    form: str
+    """images (uint8), tokens (int64), token_stream (int64) or vectors (float32)."""
+    shape: tuple[int, ...]
+    rows: int
+    classes: int
+    vocabulary: int | None
+    validation_fraction: float
+
+
+@dataclass(frozen=True)
+class ImagesSpec:
+    """Images on disk, brought to `shape` (channels, height, width) once and kept in `cache`."""
+
+    source: str
+    """folder, cifar10 or mnist."""
+    path: str
+    shape: tuple[int, ...]
+    classes: tuple[str, ...]
+    resize: str
+    """none, pad, nearest, or fit: scaled to cover, then cut at the centre."""
+    own_validation: bool
+    """Whether the data's own validation images are used, and not a share of all."""
+    cache: str
+    validation_fraction: float
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """The values of an npy file: its type as npy writes it, its shape, and where they begin."""
+
+    path: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class NpySpec:
+    """Arrays on disk; without labels the features are a stream of tokens."""
+
+    features: ArraySpec
+    labels: ArraySpec | None
+    shape: tuple[int, ...]
+    """Of one example."""
+    classes: int
+    validation_fraction: float
+
+
+DataSpec = Union[KeypointsSpec, CsvSpec, SyntheticSpec, ImagesSpec, NpySpec]
 
 
 @dataclass(frozen=True)
@@ -248,6 +300,12 @@ class _Node:
     def text(self, name: str) -> str:
         return str(self._get(name, str))
 
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        value = self.text(name)
+        if value not in choices:
+            raise self.wrong(name, f"must be one of {', '.join(choices)}, not {value!r}")
+        return value
+
     def truth(self, name: str) -> bool:
         return bool(self._get(name, bool))
 
@@ -362,14 +420,57 @@ def _parse_data(node: _Node) -> DataSpec:
             classes=node.texts("classes"),
             validation_fraction=node.fraction("validation_fraction"),
         )
-    raise node.wrong("kind", f"must be keypoints or csv, not {kind!r}")
+    if kind == "synthetic":
+        return SyntheticSpec(
+            form=node.choice("form", ("images", "tokens", "token_stream", "vectors")),
+            shape=node.wholes("shape"),
+            rows=node.whole("rows", at_least=2),
+            classes=node.whole("classes", at_least=2),
+            vocabulary=node.optional_whole("vocabulary", at_least=2),
+            validation_fraction=node.fraction("validation_fraction"),
+        )
+    if kind in ("folder", "cifar10", "mnist"):
+        return _parse_images(node, kind)
+    if kind == "npy":
+        return NpySpec(
+            features=_parse_array(node.node("features")),
+            labels=_parse_array(node.node("labels")) if node.has("labels") else None,
+            shape=node.wholes("shape"),
+            classes=node.whole("classes", at_least=2),
+            validation_fraction=node.fraction("validation_fraction"),
+        )
+    known = "keypoints, csv, synthetic, folder, cifar10, mnist or npy"
+    raise node.wrong("kind", f"must be {known}, not {kind!r}")
+
+
+def _parse_images(node: _Node, source: str) -> ImagesSpec:
+    shape = node.wholes("shape")
+    if len(shape) != 3:
+        raise node.wrong("shape", f"must be channels, height and width, not {list(shape)}")
+    return ImagesSpec(
+        source=source,
+        path=node.text("path"),
+        shape=shape,
+        classes=node.texts("classes"),
+        resize=node.choice("resize", ("none", "pad", "nearest", "fit")),
+        own_validation=node.truth("own_validation"),
+        cache=node.text("cache"),
+        validation_fraction=node.fraction("validation_fraction"),
+    )
+
+
+def _parse_array(node: _Node) -> ArraySpec:
+    return ArraySpec(
+        path=node.text("path"),
+        dtype=node.text("dtype"),
+        shape=node.wholes("shape"),
+        offset=node.whole("offset", at_least=0),
+    )
 
 
 def _parse_training(node: _Node) -> TrainingSpec:
     optimizer = node.node("optimizer")
-    precision = node.text("precision")
-    if precision not in PRECISIONS:
-        raise node.wrong("precision", f"must be one of {', '.join(PRECISIONS)}, not {precision!r}")
+    precision = node.choice("precision", PRECISIONS)
     return TrainingSpec(
         batch_size=node.whole("batch_size", at_least=1),
         epochs=node.whole("epochs", at_least=1),

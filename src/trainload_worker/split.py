@@ -20,6 +20,21 @@ class Split:
     validation_group_count: int
 
 
+def split_at(row_count: int, first_validation_row: int) -> Split:
+    """The data's own division: its validation rows stand last; DataError where a side is empty."""
+    if not 0 < first_validation_row < row_count:
+        raise DataError(
+            f"of {row_count} rows {first_validation_row} are for training; "
+            "training and validation need one row each"
+        )
+    return Split(
+        train_rows=array("q", range(first_validation_row)),
+        validation_rows=array("q", range(first_validation_row, row_count)),
+        train_group_count=first_validation_row,
+        validation_group_count=row_count - first_validation_row,
+    )
+
+
 def split_by_group(groups: Sequence[int], validation_fraction: float, seed: int) -> Split:
     """Puts `validation_fraction` of the groups aside, chosen by `seed`; at least one each side.
 

@@ -34,7 +34,7 @@ def train(
         steps = min(prepared.steps_per_epoch, prepared.total_steps - first_step)
         if steps <= 0:
             break
-        rows = prepared.order.draw(epoch)[: steps * batch_size]
+        rows = prepared.order.draw(epoch)[: min(steps * batch_size, prepared.rows_per_epoch)]
         log = StepLog(backend, events, epoch, first_step)
         with stop.shielded():
             run_steps(backend, rows, batch_size, log, stop)

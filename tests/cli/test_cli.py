@@ -36,7 +36,8 @@ def trainload(*arguments, timeout=120, **options):
 VERBS = {
     "run": {
         "--set", "--epochs", "--batch-size", "--optimizer", "--learning-rate", "--precision",
-        "--data", "--label-column", "--group-column", "--seed", "--setting", "--threads", "--out",
+        "--data", "--cache", "--label-column", "--group-column", "--seed", "--setting", "--threads",
+        "--out",
         "--rate", "--timeout", "--tegrastats", "--framework", "--python", "--check-overhead",
         "--no-check-overhead", "--processes", "--layers", "--no-layers", "--layer-budget",
         "--quiet", "--json", "--help",
@@ -48,6 +49,17 @@ VERBS = {
         "--out", "--pattern", "--pattern-file", "--config", "--force", "--json", "--help",
     },
     "models": {"--classes", "--input", "--batch", "--set", "--json", "--help"},
+    "subset": {
+        "--out", "--classes", "--class", "--per-class", "--validation-fraction", "--seed", "--link",
+        "--manifest-only", "--force", "--json", "--help",
+    },
+    "estimate": {
+        "--batch", "--optimizer", "--momentum", "--precision", "--device", "--layers", "--classes",
+        "--input", "--set", "--samples", "--inputs", "--outputs", "--weights", "--variables",
+        "--cells-datum", "--cells-weight", "--cells-variable", "--json", "--help",
+    },
+    "devices": {"--json", "--help"},
+    "env": {"--help"},
     "detect": {"--json", "--help"},
 }  # fmt: skip
 
@@ -109,8 +121,10 @@ def test_detect_names_the_machine_and_every_meter():
     ("arguments", "words"),
     [
         (["run", "mpl"], "unknown model 'mpl'; did you mean 'mlp'"),
-        (["run", "alexnet"], "trains on images, and this version has no data set of them"),
-        (["run", "lstm_lm"], "trains on tokens, and this version has no data set of them"),
+        (["run", "alexnet", "--data", "keypoints"], "trains on images, and keypoints gives feat"),
+        (["run", "lenet5", "--data", "mnist:/nowhere"], "no such folder: /nowhere"),
+        (["run", "lenet5", "--data", "minst"], "did you mean 'mnist'"),
+        (["run", "mlp", "--set", "rows=9"], "rows is for synthetic data"),
         (["run", "mlp", "--setting", "cpu0-999"], "is not available; this process may use cpu"),
         (["run", "mlp", "--setting", "cpu0+gpu7"], "no gpu7 here"),
         (["run", "mlp", "--set", "hiden_units=3"], "did you mean 'hidden_units'"),

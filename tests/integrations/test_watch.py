@@ -125,13 +125,15 @@ def test_two_processes_of_torchrun_leave_one_record(tmp_path):
         )
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    subprocess.run(
+    done = subprocess.run(
         [*command, "--nproc-per-node=2", script, tmp_path / "runs"],
-        check=True,
+        check=False,
         capture_output=True,
+        text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         timeout=120,
     )
+    assert done.returncode == 0, done.stderr
     (path,) = (tmp_path / "runs").iterdir()
     run = open_run(path)
     assert run.manifest.outcome == "completed" and run.manifest.processes == 2

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from data_samples import write_mnist
 from kill_chaos import find_child
 from trainload.analyse import summarise_run
 from trainload.errors import RecordError, UsageError
@@ -335,3 +336,30 @@ def test_samples_of_a_killed_sampler_are_counted(tmp_path):
     sampler = result.manifest.sampler
     assert sampler["samples"] == open_run(result.path).samples.height
     assert sampler["restarts"] == 1 and 0 < sampler["loop_cpu_s"] < sampler["wall_s"]
+
+
+@pytest.mark.parametrize("model", ["lstm_lm", "resnet18", "recurrent"])
+def test_every_kind_of_example_runs_without_its_data_being_named(tmp_path, model):
+    words = ["rows=50", "batch_size=8", "epochs=1"]
+    words += ["image_height=32", "image_width=32", "classes=4"] if model == "resnet18" else []
+    result = execute_run(
+        prepare_request(model, words, out=tmp_path, framework="fake", fake={"step_s": 0.001})
+    )
+    assert result.outcome == "completed", result.reason
+    assert result.manifest.workload["data"]["kind"] == "synthetic"
+    assert result.manifest.data["train_rows"] == 40
+
+
+def test_remote_images_are_fetched_then_cached(tmp_path):
+    pytest.importorskip("fsspec", reason="needs fsspec")
+    source, cache = write_mnist(tmp_path / "source"), tmp_path / "cache"
+    words = [f"data=file://{source}", f"cache={cache}", "epochs=1"]
+    made = [
+        execute_run(prepare_request("lenet5", words, out=tmp_path / "runs", framework="fake"))
+        for _ in range(2)
+    ]
+    assert [result.outcome for result in made] == ["completed"] * 2
+    built = [result.manifest.data["cache"]["built_by_this_run"] for result in made]
+    assert built == [True, False]
+    assert made[0].manifest.workload["data"]["address"] == f"file://{source}"
+    assert len(list((cache / "images").glob("*.images"))) == 1

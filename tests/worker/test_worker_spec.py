@@ -45,7 +45,7 @@ def test_a_table_is_specified_by_its_columns(tmp_path: Path) -> None:
         ({"training": {"batch_size": True}}, "training.batch_size must be a whole number"),
         ({"training": {"batch_size": 0}}, "training.batch_size must be at least 1"),
         ({"training": {"precision": "fp8"}}, "training.precision must be one of"),
-        ({"data": {"kind": "images"}}, "data.kind must be keypoints or csv"),
+        ({"data": {"kind": "images"}}, "data.kind must be keypoints, csv, synthetic"),
         ({"graph": {"format": 1, "layers": [{}]}}, r"graph.layers\[0\].name is missing"),
         ({"seeds": []}, "seeds"),
     ],

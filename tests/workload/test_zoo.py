@@ -163,8 +163,6 @@ def test_input_words():
         input_words("lstm_lm", "3x4")
 
 
-def test_a_network_without_data_says_what_is_missing():
-    with pytest.raises(WorkloadError, match="alexnet trains on images, and this version has no"):
-        assemble_workload("alexnet", {})
+def test_plain_features_are_keypoints_unless_told():
     workload = assemble_workload("fully_connected", {"depth": "1", "width": "8"})
     assert workload.graph.input_shape == (75,) and workload.graph.output_shape == (10,)

@@ -6,7 +6,19 @@ from collections.abc import Sequence
 import typer
 
 from trainload._version import __version__
-from trainload.cli import collect, detect, models, report, run, seal, show
+from trainload.cli import (
+    collect,
+    detect,
+    devices,
+    env,
+    estimate,
+    models,
+    report,
+    run,
+    seal,
+    show,
+    subset,
+)
 from trainload.cli.printing import complain
 from trainload.errors import TrainloadError
 
@@ -40,6 +52,10 @@ app.command("seal", epilog=seal.EPILOG)(seal.seal_verb)
 app.command("report", epilog=report.EPILOG)(report.report_verb)
 app.command("collect", epilog=collect.EPILOG)(collect.collect_verb)
 app.command("models", epilog=models.EPILOG)(models.models_verb)
+app.command("subset", epilog=subset.EPILOG)(subset.subset_verb)
+app.add_typer(env.env_app, name="env", epilog=env.EPILOG)
+app.command("estimate", epilog=estimate.EPILOG)(estimate.estimate_verb)
+app.command("devices", epilog=devices.EPILOG)(devices.devices_verb)
 app.command("detect", epilog=detect.EPILOG)(detect.detect_verb)
 
 
@@ -69,4 +85,6 @@ def run_app(arguments: Sequence[str]) -> int:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "trainload"
         return complain(f"{message.rstrip('.')}; see {command} --help")
+    if status == 130:  # some versions of typer give Ctrl-C back as a status instead
+        complain("interrupted")
     return status if isinstance(status, int) else 0

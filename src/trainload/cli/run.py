@@ -8,18 +8,27 @@ from typing import Any
 
 import typer
 
+from trainload.cli.printing import complain
+
 EPILOG = """\b
 Examples:
   trainload run mlp --epochs 3
   trainload run mlp --set hidden_units=512 --set activation=silu --setting cpu0-1 --out runs/
   trainload run mlp --data poses.csv --label-column skill --group-column video --timeout 600
   trainload run mlp --layers
+  trainload run mlp --framework jax --setting cpu0-1
+  trainload run resnet18 --set classes=10 --set image_height=64 --set image_width=64
+  trainload run lenet5 --data mnist:/data/mnist
+  trainload run alexnet --data folder:/data/flowers --batch-size 16 --cache /scratch/cache
+  trainload run lstm_lm --data synthetic --set rows=2000
   trainload run train.py -- --epochs 3 --lr 1e-3
   trainload run train.py --processes 2 --setting cpu0-7+gpu0-1"""
 
 
 def run_verb(
-    model: str = typer.Argument(help="Model family (mlp), or the path of a torch script."),
+    model: str = typer.Argument(
+        help="A model (trainload models lists them), or the path of a torch script."
+    ),
     arguments: list[str] = typer.Argument(None, help="The script's own arguments, after --."),
     words: list[str] = typer.Option(
         [], "--set", metavar="NAME=VALUE", help="Any option of model or training; repeatable."
@@ -29,7 +38,16 @@ def run_verb(
     optimizer: str | None = typer.Option(None, help="adam, adamw, sgd, rmsprop or adagrad."),
     learning_rate: float | None = typer.Option(None, help="Step size of the optimizer."),
     precision: str | None = typer.Option(None, help="float32 or bf16 (autocast)."),
-    data: str | None = typer.Option(None, help="keypoints (generated) or the path of a CSV table."),
+    data: str | None = typer.Option(
+        None,
+        metavar="WORD",
+        help="synthetic or keypoints (generated); folder:PATH (images), cifar10:PATH, mnist:PATH, "
+        "csv:PATH, npy:PATH; or just a path or an fsspec address. Default: keypoints for plain "
+        "features, else synthetic.",
+    ),
+    cache: Path | None = typer.Option(
+        None, help="Folder of decoded images and fetched files; default the user's cache."
+    ),
     label_column: str | None = typer.Option(None, help="The table's column of classes."),
     group_column: str | None = typer.Option(None, help="Column whose groups are never split."),
     seed: int = typer.Option(0, help="Seed of data, split, order and weights.", min=0),
@@ -43,8 +61,10 @@ def run_verb(
     out: Path = typer.Option(Path("runs"), help="Folder in which the run directory is made."),
     rate: float = typer.Option(10.0, help="Samples a second, 1 to 100."),
     timeout: float | None = typer.Option(None, help="Seconds after which the run is ended."),
-    framework: str = typer.Option("torch", help="torch."),
-    python: str | None = typer.Option(None, help="Interpreter that has the framework."),
+    framework: str = typer.Option("torch", help="torch, tensorflow, jax or mxnet."),
+    python: str | None = typer.Option(
+        None, help="Interpreter that has the framework; default its environment."
+    ),
     tegrastats: Path | None = typer.Option(
         None, help="The tegrastats program, or a file of its lines; default the one on PATH."
     ),
@@ -78,13 +98,16 @@ def run_verb(
         "learning_rate": learning_rate,
         "precision": precision,
         "data": data,
+        "cache": cache,
         "label_column": label_column,
         "group_column": group_column,
     }
     if layers is None:
         layers = traces_layers_by_default(model, framework)
     named_words = [f"{name}={value}" for name, value in named.items() if value is not None]
-    _check_framework(framework, python)
+    interpreter = _find_interpreter(framework, python)
+    if not (quiet or as_json):
+        _fetch_with_progress(data, cache)
     request = prepare_request(
         model,
         [*words, *named_words],
@@ -97,7 +120,7 @@ def run_verb(
         timeout_s=timeout,
         processes=processes,
         framework=framework,
-        python=python or sys.executable,
+        python=interpreter,
         tegrastats_path=_check_tegrastats(tegrastats),
         check_overhead=check_overhead,
         layer_budget=layer_budget if layers else None,
@@ -107,24 +130,64 @@ def run_verb(
     if sys.stderr.isatty() and not (quiet or as_json):
         sys.stderr.write("\r\033[K")
     _print_result(result, as_json)
+    _explain_import(framework, interpreter, result)
     return 0 if result.outcome == "completed" else 1
 
 
-def _check_framework(framework: str, python: str | None) -> None:
-    """Say before anything starts that the framework is missing, and the command that mends it."""
-    import importlib.util
+def _find_interpreter(framework: str, python: str | None) -> str:
+    """The interpreter for the framework; says before anything starts what is missing or wrong."""
+    from trainload.errors import EnvironmentProblem, UsageError
+    from trainload.run import FRAMEWORKS, find_environment, inspect_interpreter
 
-    from trainload.errors import UsageError
+    if framework not in FRAMEWORKS and framework != "fake":
+        known = ", ".join(FRAMEWORKS)
+        raise UsageError(f"--framework {framework}: unknown; this version runs {known}")
+    if python is not None:
+        path = shutil.which(python)
+        if path is None:
+            raise UsageError(f"--python {python}: no such interpreter")
+        problem = None if framework == "fake" else inspect_interpreter(framework, path).problem
+        if problem is not None:
+            raise EnvironmentProblem(
+                f"--python: {problem}; name another, or make one: trainload env create {framework}"
+            )
+        return python
+    if framework == "fake":
+        return sys.executable
+    found = find_environment(framework)
+    if found.python is None or found.problem is not None:
+        raise EnvironmentProblem(found.problem)
+    return found.python
 
-    if framework not in ("torch", "fake"):
-        raise UsageError(f"--framework {framework}: unknown; this version runs torch")
-    if python is not None and shutil.which(python) is None:
-        raise UsageError(f"--python {python}: no such interpreter")
-    if framework == "torch" and python is None and importlib.util.find_spec("torch") is None:
-        raise UsageError(
-            "torch is not installed here; pip install 'trainload[torch]', "
-            "or give an interpreter that has it with --python"
+
+def _explain_import(framework: str, python: str, result: Any) -> None:
+    """Say so where the worker never came as far as to name its framework's version."""
+    from trainload.run import FRAMEWORKS, check_import
+
+    silent = result.outcome in ("failed", "killed") and framework in FRAMEWORKS
+    if not silent or "framework_version" in result.manifest.software:
+        return
+    failure = check_import(framework, python)
+    if failure is not None:
+        complain(f"{failure}; mend it: trainload env create {framework} --force")
+
+
+def _fetch_with_progress(data: str | None, cache: Path | None) -> None:
+    """Fetch remote data with a line about how far it is; the workload finds it fetched."""
+    from trainload.workload import FetchProgress, cache_folder, fetch_remote, is_address, split_word
+
+    place = split_word(data)[1] if data is not None else None
+    if place is None or not is_address(place) or not sys.stderr.isatty():
+        return
+
+    def tell(progress: FetchProgress) -> None:
+        sys.stderr.write(
+            f"\rfetching {place}: file {progress.files + 1} of {progress.total_files}, "
+            f"{progress.fetched_bytes / 1e6:.0f} of {progress.total_bytes / 1e6:.0f} MB\033[K"
         )
+        sys.stderr.flush()
+
+    fetch_remote(place, cache_folder(None if cache is None else str(cache)), tell)
 
 
 def _check_tegrastats(path: Path | None) -> str | None:

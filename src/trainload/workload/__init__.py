@@ -5,6 +5,8 @@ Framework-free and standard library only: both wings build and read workloads.
 
 from trainload.workload.assemble import assemble_workload, parse_words, settable_names
 from trainload.workload.datasets import CsvData, Data, KeypointData, keypoint_data, scan_csv
+from trainload.workload.datasets_choose import cache_folder, split_word
+from trainload.workload.datasets_remote import FetchProgress, fetch_remote, is_address
 from trainload.workload.graph import (
     Layer,
     LayerGraph,
@@ -29,6 +31,7 @@ __all__ = [
     "MODELS",
     "CsvData",
     "Data",
+    "FetchProgress",
     "KeypointData",
     "Layer",
     "LayerGraph",
@@ -44,9 +47,12 @@ __all__ = [
     "assemble_workload",
     "build_graph",
     "build_model",
+    "cache_folder",
+    "fetch_remote",
     "find_model",
     "graph_from_json",
     "input_words",
+    "is_address",
     "keypoint_data",
     "looks_like_script",
     "mlp_graph",
@@ -55,4 +61,5 @@ __all__ = [
     "scan_csv",
     "script_workload",
     "settable_names",
+    "split_word",
 ]

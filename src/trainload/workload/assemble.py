@@ -2,28 +2,18 @@
 
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import Annotated, Any
+from dataclasses import asdict, fields
+from typing import Any
 
 from trainload.errors import WorkloadError
-from trainload.workload.checked import Bounds, build_checked, parse_word, suggest
-from trainload.workload.datasets import Data, keypoint_data, scan_csv
-from trainload.workload.models import Model, build_model, find_model
+from trainload.workload.checked import build_checked, parse_word, suggest
+from trainload.workload.datasets_choose import DataOptions, survey_data
+from trainload.workload.graph import LayerGraph
+from trainload.workload.models import build_model, find_model
 from trainload.workload.spec import Optimizer, Seeds, Training, Workload
 
-
-@dataclass(frozen=True, kw_only=True)
-class DataOptions:
-    """Which data, as words on a command line."""
-
-    data: str = "keypoints"
-    """`keypoints` (generated), or the path of a CSV table."""
-    frames_fraction: Annotated[float, Bounds(above=0, high=100)] = 1.0
-    """Share of study L's frame counts to generate."""
-    label_column: str = "label"
-    group_column: str | None = None
-    validation_fraction: Annotated[float, Bounds(above=0, below=1)] = 0.2
+_BATCH_SIZE = 32
+"""Of images, tokens and sequences, unless told: study L's 512 would fill the memory."""
 
 
 def parse_words(words: Sequence[str]) -> dict[str, str]:
@@ -56,67 +46,55 @@ def settable_names(model: str) -> dict[str, tuple[type[Any], str]]:
 def assemble_workload(model: str, words: Mapping[str, str], *, seed: int = 0) -> Workload:
     """The workload that a model name and the `--set` words describe.
 
-    `seed` is the default of all four seeds. The table's features and classes win over the
-    model's defaults; naming other ones is an error of the workload.
+    `seed` is the default of all four seeds. The features, sizes and classes of data that has its
+    own win over the model's defaults; naming other ones is an error of the workload.
     """
     family = find_model(model)
-    _refuse_without_data(model, family)
     options_type = family.options
+    values = _parse_values(model, words)
+    seeds = {**{spec.name: seed for spec in fields(Seeds)}, **values.get(Seeds, {})}
+    given = values.get(DataOptions, {})
+    survey = survey_data(model, family, build_checked(DataOptions, given, "data"), given)
+    said = survey.defaults(family)
+    options_values = {**said, **values.get(options_type, {})}
+    options = build_checked(options_type, options_values, model)
+    graph = _build_graph(model, options, said)
+    optimizer = build_checked(Optimizer, values.get(Optimizer, {}), "optimizer")
+    training = {**values.get(Training, {}), "optimizer": optimizer}
+    if family.examples != "features":
+        training.setdefault("batch_size", _BATCH_SIZE)
+    return Workload(
+        model=model,
+        model_options=asdict(options),
+        graph=graph,
+        data=survey.fit(graph, family),
+        training=build_checked(Training, training, "training"),
+        seeds=build_checked(Seeds, seeds, "seeds"),
+    )
+
+
+def _parse_values(model: str, words: Mapping[str, str]) -> dict[type[Any], dict[str, Any]]:
+    """Values of the words, by the spec type and field that each belongs to."""
     names = settable_names(model)
-    values: dict[type[Any], dict[str, Any]] = {
-        Seeds: {spec.name: seed for spec in fields(Seeds)},
-    }
+    values: dict[type[Any], dict[str, Any]] = {}
     for name, text in words.items():
         if name not in names:
             raise WorkloadError(f"--set {name}: no such name{suggest(name, names)}")
         cls, field_name = names[name]
         hint = typing.get_type_hints(cls, include_extras=True)[field_name]
         values.setdefault(cls, {})[field_name] = parse_word(hint, text, f"--set {name}")
-    _refuse_idle_words(values.get(DataOptions, {}))
-    data = _choose_data(build_checked(DataOptions, values.get(DataOptions, {}), "data"))
-    options_values = values.get(options_type, {})
-    options_values.setdefault("inputs", data.features)
-    options_values.setdefault("classes", len(data.classes))
-    options = build_checked(options_type, options_values, model)
-    optimizer = build_checked(Optimizer, values.get(Optimizer, {}), "optimizer")
-    return Workload(
-        model=model,
-        model_options=asdict(options),
-        graph=build_model(model, options),
-        data=data,
-        training=build_checked(
-            Training, {**values.get(Training, {}), "optimizer": optimizer}, "training"
-        ),
-        seeds=build_checked(Seeds, values[Seeds], "seeds"),
-    )
+    return values
 
 
-def _refuse_without_data(name: str, model: Model) -> None:
-    """Networks whose examples no data set here can give."""
-    if model.examples != "features":
+def _build_graph(model: str, options: Any, said: Mapping[str, Any]) -> LayerGraph:
+    """The model's graph; where the data's own image size is too small, the way out is said."""
+    try:
+        return build_model(model, options)
+    except WorkloadError as error:
+        if "image_height" not in said:
+            raise
+        size = f"{said['image_height']}×{said['image_width']}"
         raise WorkloadError(
-            f"{name} trains on {model.examples}, and this version has no data set of them yet: "
-            f"it runs the models of plain features (mlp, fully_connected); "
-            f"trainload models {name} shows its layers"
-        )
-
-
-def _refuse_idle_words(given: Mapping[str, Any]) -> None:
-    """Words that would have no effect beside the data chosen are a mistake."""
-    generated = given.get("data", "keypoints") == "keypoints"
-    idle = ("label_column", "group_column") if generated else ("frames_fraction",)
-    for name in idle:
-        if name in given:
-            kind = "a table: give one with --data" if generated else "generated keypoints"
-            raise WorkloadError(f"{name} is for {kind}")
-
-
-def _choose_data(options: DataOptions) -> Data:
-    if options.data == "keypoints":
-        return keypoint_data(options.frames_fraction, options.validation_fraction)
-    return scan_csv(
-        Path(options.data).expanduser(),
-        label_column=options.label_column,
-        group_column=options.group_column,
-        validation_fraction=options.validation_fraction,
-    )
+            f"{error}; the images are {size}, other sizes are reached with "
+            "--set image_height=… --set image_width=…"
+        ) from None

@@ -1,4 +1,4 @@
-"""What a workload is trained on: the keypoint generator's shape and the user's own table.
+"""What a workload is trained on: what all kinds of data tell, generated keypoints, and tables.
 
 Describes and checks data; the rows themselves are drawn or parsed by the worker.
 """
@@ -7,7 +7,7 @@ import csv
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from trainload.errors import WorkloadError
 from trainload.workload.checked import Bounds, suggest
@@ -34,6 +34,29 @@ FLOAT32_MAX = 3.4028234663852886e38
 Fraction = Annotated[float, Bounds(above=0, below=1)]
 
 
+class Data(Protocol):
+    """Any kind of data, described; `kind` is the word that chooses it."""
+
+    @property
+    def kind(self) -> str:
+        """The word that chooses it."""
+
+    @property
+    def rows(self) -> int:
+        """Number of examples, training and validation together."""
+
+    @property
+    def example_shape(self) -> tuple[int, ...]:
+        """Shape of one example as the model takes it."""
+
+    @property
+    def class_count(self) -> int:
+        """Classes, or tokens of the vocabulary where the next one is to be told."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The form the worker reads."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class KeypointData:
     """Generated pose keypoints with study L's shape."""
@@ -52,6 +75,16 @@ class KeypointData:
     def rows(self) -> int:
         """Number of frames, training and validation together."""
         return sum(self.class_counts.values())
+
+    @property
+    def example_shape(self) -> tuple[int, ...]:
+        """The features of one frame."""
+        return (self.features,)
+
+    @property
+    def class_count(self) -> int:
+        """How many classes there are."""
+        return len(self.class_counts)
 
     def to_json(self) -> dict[str, Any]:
         """The form the worker reads."""
@@ -76,12 +109,19 @@ class CsvData:
         """Number of feature columns."""
         return len(self.feature_columns)
 
+    @property
+    def example_shape(self) -> tuple[int, ...]:
+        """The features of one row."""
+        return (self.features,)
+
+    @property
+    def class_count(self) -> int:
+        """How many classes there are."""
+        return len(self.classes)
+
     def to_json(self) -> dict[str, Any]:
         """The form the worker reads."""
         return asdict(self)
-
-
-Data = KeypointData | CsvData
 
 
 def keypoint_data(frames_fraction: float = 1.0, validation_fraction: float = 0.2) -> KeypointData:

@@ -61,16 +61,15 @@ class Workload:
     seeds: Seeds
 
     def __post_init__(self) -> None:
-        features, classes = self.data.features, len(self.data.classes)
-        if self.graph.input_shape != (features,):
+        data, graph = self.data, self.graph
+        if graph.input_shape != data.example_shape:
+            takes, gives = list(graph.input_shape), list(data.example_shape)
+            said = f"{gives[0]} features" if len(gives) == 1 else f"examples of shape {gives}"
+            raise WorkloadError(f"{self.model}: the input takes {takes}, but the data has {said}")
+        if graph.output_shape[-1] != data.class_count:
             raise WorkloadError(
-                f"{self.model}: the input takes {list(self.graph.input_shape)}, "
-                f"but the data has {features} features"
-            )
-        if self.graph.output_shape != (classes,):
-            raise WorkloadError(
-                f"{self.model}: the output gives {list(self.graph.output_shape)}, "
-                f"but the data has {classes} classes"
+                f"{self.model}: the output gives {list(graph.output_shape)}, "
+                f"but the data has {data.class_count} classes"
             )
 
     @property

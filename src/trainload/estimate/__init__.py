@@ -1,0 +1,45 @@
+"""Graph × hardware -> parameters, FLOPs, bytes, bounds on memory and time; pure.
+
+Standard library only, runs nothing and reads no device: every figure is computed, and its type
+says so. Measured and predicted figures live in other rooms.
+"""
+
+from trainload.estimate.bounds import (
+    MemoryBoundEstimate,
+    TimeBoundEstimate,
+    estimate_memory_bound,
+    estimate_time_bound,
+)
+from trainload.estimate.counts import LayerEstimate, StepEstimate, estimate_step
+from trainload.estimate.optimizers import state_values_per_parameter
+from trainload.estimate.study_r import (
+    ComplexityEstimate,
+    LayerComplexityEstimate,
+    MemoryCellsEstimate,
+    RedundancyEstimate,
+    Sample,
+    algorithm_variables,
+    estimate_complexity,
+    estimate_memory_cells,
+    estimate_redundancy,
+)
+
+__all__ = [
+    "ComplexityEstimate",
+    "LayerComplexityEstimate",
+    "LayerEstimate",
+    "MemoryBoundEstimate",
+    "MemoryCellsEstimate",
+    "RedundancyEstimate",
+    "Sample",
+    "StepEstimate",
+    "TimeBoundEstimate",
+    "algorithm_variables",
+    "estimate_complexity",
+    "estimate_memory_bound",
+    "estimate_memory_cells",
+    "estimate_redundancy",
+    "estimate_step",
+    "estimate_time_bound",
+    "state_values_per_parameter",
+]

@@ -1,0 +1,55 @@
+"""Images on disk as a data set: from the cache, which is filled from their source first."""
+
+from __future__ import annotations
+
+import math
+from array import array
+
+from trainload_worker.cache import ImageSource, open_cache
+from trainload_worker.data import Dataset
+from trainload_worker.errors import DataError
+from trainload_worker.images_arrays import Cifar10Source, MnistSource
+from trainload_worker.images_folder import FolderSource
+from trainload_worker.spec import ImagesSpec
+
+_NAMED_BROKEN = 20
+"""So many broken files are named in the run's record; the cache names all."""
+
+
+def load_images(spec: ImagesSpec) -> Dataset:
+    """The images in memory-mapped form; broken ones are left out and told in the notes."""
+    source = _open_source(spec)
+    top = max(source.labels, default=-1)
+    if top >= len(spec.classes):
+        raise DataError(f"{spec.path}: label {top} is not below {len(spec.classes)} classes")
+    cached = open_cache(spec.cache, source, spec.classes)
+    rows = len(cached.labels)
+    return Dataset(
+        features=cached.pixels,
+        labels=cached.labels,
+        groups=array("q", range(rows)),
+        feature_count=math.prod(spec.shape),
+        classes=spec.classes,
+        form="uint8",
+        validation_from=cached.train_rows if spec.own_validation else None,
+        notes={
+            "cache": {
+                "path": cached.path,
+                "built_by_this_run": cached.built,
+                "layout": "NCHW",
+                "shape": list(spec.shape),
+                "resize": spec.resize,
+            },
+            "broken_count": len(cached.broken),
+            "broken": [
+                {"file": name, "reason": reason} for name, reason in cached.broken[:_NAMED_BROKEN]
+            ],
+        },
+    )
+
+
+def _open_source(spec: ImagesSpec) -> ImageSource:
+    if spec.source == "folder":
+        return FolderSource(spec.path, spec.shape, spec.classes, spec.own_validation)
+    kind = MnistSource if spec.source == "mnist" else Cifar10Source
+    return kind(spec.path, spec.shape, spec.resize, spec.own_validation)
