@@ -120,6 +120,7 @@ def test_two_processes_of_torchrun_leave_one_record(tmp_path):
                     optimizer.zero_grad()
                     model(torch.randn(8, 16)).square().mean().backward()
                     optimizer.step()
+            dist.barrier()
             dist.destroy_process_group()
             """
         )
