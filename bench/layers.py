@@ -60,8 +60,10 @@ class Clock:
 class CaseBench:
     """One case under each of the four, block by block."""
 
-    def __init__(self, name: str, case: Any, device: str, out: Path) -> None:
-        self._case, self._device = case, device
+    def __init__(
+        self, name: str, case: Any, device: str, out: Path, budget: float = BUDGET
+    ) -> None:
+        self._case, self._device, self._budget = case, device, budget
         self._run = self._make_run(name, out)
         self._clock = Clock()
         self._windows = self._make_probe()
@@ -84,7 +86,7 @@ class CaseBench:
             setting={},
             machine=read_machine().to_json(),
             clock=RunClock(start_s=time.monotonic(), start_wall_s=time.time()),
-            layers={"budget": BUDGET},
+            layers={"budget": self._budget},
         )
         return create_run_directory(out, name, manifest)
 
@@ -95,7 +97,7 @@ class CaseBench:
         from trainload_worker.spec import LayersSpec
 
         self._events = EventWriter(str(self._run.path / layout.EVENTS))
-        spec = LayersSpec(BUDGET, str(self._run.path.resolve()), layout.window_form(0))
+        spec = LayersSpec(self._budget, str(self._run.path.resolve()), layout.window_form(0))
         return LayerProbe(self._events, spec, clock=self._clock)
 
     def measure(self, seconds: float) -> None:

@@ -23,17 +23,18 @@ WIDTH = {"cpu": 384, "cuda": 4096}
 
 
 class Repeated(nn.Module):
-    """Multiplies by its weight `times` times."""
+    """Multiplies by `times` weights, one after the other."""
 
     def __init__(self, times: int, width: int) -> None:
         super().__init__()
-        self.times = times
-        self.weight = nn.Parameter(torch.linalg.qr(torch.randn(width, width))[0].contiguous())
+        # Each of its own: gradients of a shared one would have to be added up, which is more work.
+        turn = torch.linalg.qr(torch.randn(width, width))[0].contiguous()
+        self.weights = nn.ParameterList(nn.Parameter(turn.clone()) for _ in range(times))
 
     def forward(self, inputs: Any) -> Any:
         """As many equal products as `times` says."""
-        for _ in range(self.times):
-            inputs = inputs @ self.weight
+        for weight in self.weights:
+            inputs = inputs @ weight
         return inputs
 
 
@@ -65,7 +66,7 @@ def measure(device: str, out: Path, seconds: float) -> None:
         optimizer.step()
 
     case = layer_bench.layer_cases.Case(model=model, optimizer=optimizer, step=step)
-    bench = layer_bench.CaseBench("ladder", case, device, out)
+    bench = layer_bench.CaseBench("ladder", case, device, out, budget=0.5)
     bench.run_windows(seconds)
     path = bench.close()
     (out / "ladder.json").write_text(json.dumps({"run": path.name, "device": device}))
