@@ -1,30 +1,12 @@
 """The HTML report in a real browser: drawn, operable by keyboard, fit for a phone."""
 
-import shutil
-
 import pytest
 
 from trainload.analyse import summarise_run
 from trainload.record import open_run
 from trainload.report import render_html
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield running
-        running.close()
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture

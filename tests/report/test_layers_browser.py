@@ -1,7 +1,5 @@
 """The section "Where each step goes" in a real browser: drawn, sortable, fit for a phone."""
 
-import shutil
-
 import pytest
 from layers_samples import make_layers, module_paths
 
@@ -9,23 +7,7 @@ from trainload.analyse import summarise_run
 from trainload.record import open_run
 from trainload.report import render_html
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield running
-        running.close()
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture

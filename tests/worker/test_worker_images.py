@@ -220,3 +220,13 @@ def test_without_pillow_the_extra_is_named(tmp_path: Path, monkeypatch: Any) -> 
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(DataError, match=r"pip install 'trainload\[images\]'"):
         load_images(images_spec(root, "folder", (1, 4, 4)))
+
+
+def test_both_halves_know_the_same_images_and_folders():
+    """The worker never imports trainload, so that each half holds its own list."""
+    from trainload.workload import datasets_images
+    from trainload_worker import images_folder
+
+    assert datasets_images.IMAGE_SUFFIXES == images_folder.SUFFIXES
+    assert datasets_images.TRAIN_FOLDER == images_folder.TRAIN_FOLDER
+    assert datasets_images.VALIDATION_FOLDERS == images_folder.VALIDATION_FOLDERS
