@@ -18,6 +18,7 @@ from trainload_worker.backends import Opened, create_backend, create_layer_probe
 from trainload_worker.errors import SpecError, WorkerProblem
 from trainload_worker.events import EventWriter
 from trainload_worker.launch import launch_ranks
+from trainload_worker.memory_peaks import MemoryPeaks
 from trainload_worker.outcomes import (
     EXIT_BAD_SPEC,
     EXIT_CODES,
@@ -119,6 +120,7 @@ class _Run:
         self._events.write("data", **prepared.describe())
         self._end()
         self._begin("build")
+        peaks = MemoryPeaks()
         layers = backend.build(prepared.dataset, prepared.split)
         self._events.write(
             "model",
@@ -131,6 +133,7 @@ class _Run:
         probe.attach()
         try:
             train(spec, backend, prepared, self._events, self._stop)
+            self._events.write("memory", **peaks.read())
         finally:
             probe.finish()
         self._end()
@@ -143,8 +146,10 @@ class _Run:
         # In this order: a step's end is taken before the layers' probe does its work after it.
         probe.attach()
         layers.attach()
+        peaks = MemoryPeaks()
         try:
             run_script(spec)
+            self._events.write("memory", **peaks.read())
         finally:
             layers.finish()
             probe.finish()

@@ -48,6 +48,10 @@ def test_a_run_completes_and_reads_back(tmp_path):
     assert any(q["provenance"] == "measured" for m in run.manifest.meters for q in m["quantities"])
     assert seen and "step" in render_progress(seen[-1])
     assert not list(result.path.glob(".*"))
+    memory = run.manifest.memory
+    assert memory["peak_rss_bytes"] is None or (
+        memory["peak_rss_bytes"] >= memory["start_rss_bytes"] > 1 << 20
+    )
 
 
 def test_the_overhead_is_measured_in_the_run(tmp_path):

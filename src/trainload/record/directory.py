@@ -135,6 +135,7 @@ def fields_from_facts(manifest: Manifest, facts: WorkerFacts) -> dict[str, Any]:
         "setting": {**manifest.setting, "obtained": facts.obtained},
         "data": facts.data,
         "model": facts.model,
+        "memory": facts.memory,
         "layers": _layers_field(manifest, facts),
         "phases": tuple(facts.phases),
         "training_completed": (facts.end or {}).get("outcome") == "completed",

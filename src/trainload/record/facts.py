@@ -21,6 +21,7 @@ class WorkerFacts:
     obtained: dict[str, Any] | None = None
     data: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
     windows: int = 0
     window_cost_s: float = 0.0
     layers_failure: str | None = None
@@ -47,7 +48,7 @@ class WorkerFacts:
             }
         elif kind == "setting" and isinstance(event.get("obtained"), dict):
             self.obtained = event["obtained"]
-        elif kind in ("data", "model"):
+        elif kind in ("data", "model", "memory"):
             setattr(self, kind, {k: v for k, v in event.items() if k not in ("kind", "t_s")})
         elif kind == "probe" and event.get("state") == "failed":
             self.model = {**self.model, "probe_failure": str(event.get("reason"))}

@@ -59,6 +59,9 @@ class Manifest:
     data: Mapping[str, Any] = field(default_factory=dict)
     """Rows, groups and steps as the worker found them."""
     model: Mapping[str, Any] = field(default_factory=dict)
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    """What the worker itself saw: resident memory at the start of building and its peak, peaks of
+    torch's allocator on its device; bytes, null where nothing told them. {} where it never said."""
     layers: Mapping[str, Any] | None = None
     """`budget`, `windows` (how many), `cost_s`, `failure`; None where layers were not traced."""
     processes: int = 1
