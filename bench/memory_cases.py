@@ -59,7 +59,7 @@ def _classify(model: Any, inputs: Any, classes: int) -> tuple[Any, Loss]:
 
 def _library() -> Any:
     """torchvision's models, also beside a torch its compiled half was not built for."""
-    if not torch.cuda.is_available():
+    if torch.version.cuda is None:
         absent = "torchvision._meta_registrations"
         sys.modules.setdefault(absent, types.ModuleType(absent))
     import torchvision.models
