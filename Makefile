@@ -3,15 +3,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH := torch
+# torch stands in $(VENV); the others have environments of their own, apart from the user's.
+FRAMEWORKS := tensorflow jax mxnet
+ENVIRONMENTS := $(CURDIR)/.venv-frameworks
+# With REQUIRE=1 a framework that cannot be installed is an error; else its tests skip.
+REQUIRE :=
 
-.PHONY: demo test lint tests bench clean
+.PHONY: demo test lint environments tests bench clean
 
 demo: $(VENV)/.demo-ready
 	@rm -rf demo && mkdir -p demo
 	$(BIN)/trainload run mlp --layers --epochs 4 --batch-size 128 --out demo
 	@$(BIN)/trainload report demo/mlp-* --html demo/report.html
 
-test: $(VENV)/.test-ready lint tests
+test: $(VENV)/.test-ready lint environments tests
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check src tests bench
@@ -19,10 +24,24 @@ lint: $(VENV)/.test-ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-tests: $(VENV)/.test-ready
-	$(BIN)/pytest
+# Those in order are kept. All at once: one downloads while another unpacks.
+environments: $(VENV)/.test-ready
+	@rm -f $(VENV)/.lacks-*
+	@for name in $(FRAMEWORKS); do \
+		{ $(BIN)/trainload env create $$name --path $(ENVIRONMENTS) || touch $(VENV)/.lacks-$$name; } & \
+	done; wait
+	@for name in $(FRAMEWORKS); do \
+		if [ -e $(VENV)/.lacks-$$name ]; then \
+			echo "*** WITHOUT $$name: its tests $(if $(REQUIRE),are required,will skip); mend it: make environments," \
+				"or: $(BIN)/trainload env create $$name --path $(ENVIRONMENTS) --python PYTHON ***" >&2; \
+		fi; \
+	done
+	@test -z "$(REQUIRE)" || ! ls $(VENV)/.lacks-* >/dev/null 2>&1
 
-bench: $(VENV)/.test-ready
+tests: $(VENV)/.test-ready environments
+	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest
+
+bench: $(VENV)/.test-ready environments
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/record_hour.py
 	$(BIN)/python bench/meter_cost.py
@@ -33,6 +52,8 @@ bench: $(VENV)/.test-ready
 	$(BIN)/python bench/big_trace.py
 	$(BIN)/python bench/sampler_overhead.py
 	$(BIN)/python bench/kill_chaos.py
+	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/python bench/driver_cost.py
+	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/python bench/seven_cnns.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -48,4 +69,4 @@ $(VENV)/.test-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.demo-ready
 
 clean:
-	rm -rf $(VENV) demo build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-frameworks demo build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -22,6 +22,7 @@ from typing import Any
 from trainload.record import open_run
 
 SIDES = {
+    # In study E's order.
     "lenet5": 32,
     "alexnet": 64,
     "vgg16": 32,
@@ -31,6 +32,8 @@ SIDES = {
     "squeezenet1_1": 64,
 }
 """Side of the images in pixels: about the smallest that the network takes."""
+RATES = {"resnet152": 1e-3}
+"""Learning rates of Adam; 2e-4 for the others, most of which leap at more."""
 FRAMEWORKS = ("torch", "tensorflow", "jax", "mxnet")
 ENDS = 5
 """Steps at each end whose losses are averaged."""
@@ -44,33 +47,49 @@ def main() -> int:
     parser.add_argument("--frameworks", nargs="+", choices=FRAMEWORKS, default=list(FRAMEWORKS))
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--optimizer", default="sgd")
-    parser.add_argument("--learning-rate", type=float, default=0.01)
+    parser.add_argument("--optimizer", default="adam")
+    parser.add_argument("--learning-rate", type=float, help="of all; default each network's own")
     parser.add_argument("--setting", help="as for trainload run; default all cores")
+    parser.add_argument("--threads", type=int, help="as for trainload run; default the cores")
     parser.add_argument("--out", type=Path, help="keep the run directories there")
     parser.add_argument("--json", type=Path, help="write the results there")
     options = parser.parse_args()
-    rows: list[dict[str, Any]] = []
+    rows = load(options)
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.out or Path(scratch)
         for model in options.models:
             for framework in options.frameworks:
+                if any((row["model"], row["framework"]) == (model, framework) for row in rows):
+                    continue
                 print(f"  {model} in {framework} …", file=sys.stderr, flush=True)
                 rows.append(train(model, framework, folder, options))
                 print(f"  {render(rows[-1])}", file=sys.stderr, flush=True)
+                if options.json:
+                    write(options.json, rows, options)
     print_table(rows, options.frameworks)
-    if options.json:
-        document = {
-            "command": shlex.join(["python", *sys.argv]),
-            "steps": options.steps,
-            "batch_size": options.batch_size,
-            "optimizer": options.optimizer,
-            "learning_rate": options.learning_rate,
-            "averaged_steps": ENDS,
-            "runs": rows,
-        }
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
     return int(any(row["problem"] for row in rows))
+
+
+def describe(options: Any) -> dict[str, Any]:
+    """What all runs have in common."""
+    names = ("steps", "batch_size", "optimizer", "learning_rate", "setting", "threads")
+    return {name: getattr(options, name) for name in names}
+
+
+def load(options: Any) -> list[dict[str, Any]]:
+    """Runs of a bench with these options that was cut off before its end; it is gone on with."""
+    if options.json is None or not options.json.exists():
+        return []
+    document = json.loads(options.json.read_text())
+    same = all(document.get(name) == value for name, value in describe(options).items())
+    return [row for row in document["runs"] if row["problem"] is None] if same else []
+
+
+def write(path: Path, rows: list[dict[str, Any]], options: Any) -> None:
+    """All results so far."""
+    command = shlex.join(["python", *sys.argv])
+    document = {"command": command, **describe(options), "averaged_steps": ENDS, "runs": rows}
+    path.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def train(model: str, framework: str, folder: Path, options: Any) -> dict[str, Any]:
@@ -87,8 +106,10 @@ def train(model: str, framework: str, folder: Path, options: Any) -> dict[str, A
     }
     words = [f"--set={name}={value}" for name, value in sets.items()]
     words += [f"--batch-size={options.batch_size}", f"--optimizer={options.optimizer}"]
-    words += [f"--learning-rate={options.learning_rate}", "--epochs=1000", "--data=synthetic"]
+    rate = options.learning_rate or RATES.get(model, 2e-4)
+    words += [f"--learning-rate={rate}", "--epochs=1000", "--data=synthetic"]
     words += [f"--setting={options.setting}"] if options.setting else []
+    words += [f"--threads={options.threads}"] if options.threads else []
     command = [sys.executable, "-m", "trainload", "run", model, f"--framework={framework}", *words]
     start_s = time.monotonic()
     done = subprocess.run(
@@ -98,9 +119,10 @@ def train(model: str, framework: str, folder: Path, options: Any) -> dict[str, A
         check=False,
     )
     row: dict[str, Any] = {"model": model, "framework": framework, "image_side": side}
+    row["learning_rate"] = rate
     row["wall_s"] = time.monotonic() - start_s
     if not done.stdout:
-        return {**row, "problem": done.stderr.strip()}
+        return {**row, "problem": (done.stderr.strip().splitlines() or ["no reason given"])[-1]}
     result = json.loads(done.stdout)
     if result["outcome"] != "completed":
         return {**row, "problem": f"{result['outcome']}: {result['outcome_reason']}"}
@@ -141,7 +163,9 @@ def print_table(rows: list[dict[str, Any]], frameworks: list[str]) -> None:
     print("mean loss of the first and the last steps, median step:")
     heads = "".join(f"{name:28}" for name in frameworks)
     print(f"  {'model':14} {'parameters':>12}  {heads}")
-    for model in dict.fromkeys(row["model"] for row in rows):
+    for model in SIDES:
+        if all(row["model"] != model for row in rows):
+            continue
         found = {row["framework"]: row for row in rows if row["model"] == model}
         counts = {row["parameters"] for row in found.values() if "parameters" in row}
         count = " ≠ ".join(f"{number:,}" for number in sorted(counts)) or "–"

@@ -1,6 +1,7 @@
 """Synthetic run directories, written through the record as a driver, worker and sampler would."""
 
 import math
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,6 +26,9 @@ START_S = 1000.0
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m\u202e&\"'"
 
 MakeRun = Callable[..., Path]
+
+# Frameworks are looked for where `make test` puts them; a user's own are neither used nor changed.
+os.environ.setdefault("TRAINLOAD_ENVS", str(Path(__file__).parents[1] / ".venv-frameworks"))
 
 
 @dataclass(frozen=True, kw_only=True)

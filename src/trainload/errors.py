@@ -5,6 +5,7 @@ TrainloadError
 ├── WorkloadError       what is trained cannot be built or read
 │   └── GraphError      a layer graph that cannot be built; names the layer
 ├── SettingError        the part of the machine asked for does not exist
+│   └── UnknownHardware a device that the catalogue does not hold, or a file that describes none
 ├── MeterError          a meter that answered wrongly or stopped answering
 ├── WorkerError         the training process could not be started
 ├── EnvironmentProblem  a framework's environment is missing, wrong or cannot be made
@@ -38,6 +39,10 @@ class GraphError(WorkloadError):
 
 class SettingError(TrainloadError):
     """The part of the machine asked for does not exist here."""
+
+
+class UnknownHardware(SettingError):
+    """A device that the catalogue does not hold, or a file that describes none."""
 
 
 class MeterError(TrainloadError):

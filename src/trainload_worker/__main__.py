@@ -14,9 +14,18 @@ import time
 import traceback
 from typing import NoReturn
 
-from trainload_worker.backends import Opened, create_backend, create_layer_probe, create_probe
+from trainload_worker.backends import (
+    Opened,
+    Probe,
+    create_backend,
+    create_layer_probe,
+    create_probe,
+    watch_layers,
+)
+from trainload_worker.checkpoint import Checkpoints, open_resumed
 from trainload_worker.errors import SpecError, WorkerProblem
 from trainload_worker.events import EventWriter
+from trainload_worker.feed import loader_notes
 from trainload_worker.launch import launch_ranks
 from trainload_worker.memory_peaks import MemoryPeaks
 from trainload_worker.outcomes import (
@@ -29,8 +38,10 @@ from trainload_worker.outcomes import (
 from trainload_worker.prepare import prepare
 from trainload_worker.script import run_script
 from trainload_worker.signals import Interrupted, StopRequest
-from trainload_worker.spec import AnySpec, LaunchSpec, ScriptSpec, SettingSpec, Spec, parse_spec
-from trainload_worker.train import train
+from trainload_worker.spec import AnySpec, LaunchSpec, ScriptSpec, SettingSpec, Spec, TraceSpec
+from trainload_worker.spec_reading import parse_spec
+from trainload_worker.state import Position
+from trainload_worker.train import Course, train, validate
 
 
 def main() -> NoReturn:
@@ -105,6 +116,9 @@ class _Run:
         if isinstance(self._spec, LaunchSpec):
             # The ranks have the same setting and tell what became of it.
             return launch_ranks(self._spec, self._stop)
+        if isinstance(self._spec, TraceSpec):
+            self._execute_trace(self._spec)
+            return Ending("completed", None)
         if isinstance(self._spec, ScriptSpec):
             self._execute_script(self._spec, notes)
         else:
@@ -112,30 +126,61 @@ class _Run:
         return Ending("completed", None)
 
     def _execute_graph(self, spec: Spec, notes: list[str]) -> None:
+        resumed, said = open_resumed(spec)
         backend = create_backend(spec)
         opened = backend.open()
-        self._greet(spec.framework, opened, notes)
+        self._greet(spec.framework, opened, [*notes, *said, *loader_notes(spec)])
         self._begin("prepare")
-        prepared = prepare(spec)
+        prepared = prepare(spec, Position() if resumed is None else resumed.position)
         self._events.write("data", **prepared.describe())
         self._end()
         self._begin("build")
         peaks = MemoryPeaks()
         layers = backend.build(prepared.dataset, prepared.split)
+        if resumed is not None:
+            resumed.load_into(backend.state, spec.training.optimizer.name)
         self._events.write(
             "model",
             parameters=sum(layer.parameter_count for layer in layers),
             layers=[{"name": layer.name, "parameters": layer.parameter_count} for layer in layers],
         )
         self._end()
+        if spec.validate_only:
+            self._begin("validate")
+            validate(spec, backend, self._events, prepared.start)
+            self._end()
+            return
         self._begin("train")
-        probe = create_layer_probe(spec.framework, self._events, spec.layers)
+        checkpoints = Checkpoints(spec, backend.state, self._events)
+        course = Course(backend.state, backend.feed, checkpoints)
+        trained, probe = watch_layers(backend, spec, layers, self._events)
         probe.attach()
         try:
-            train(spec, backend, prepared, self._events, self._stop)
+            train(spec, trained, prepared, self._events, self._stop, course)
             self._events.write("memory", **peaks.read())
+            if trained is not backend:
+                # To label what was traced is no part of the training.
+                self._end()
+                self._begin("layers")
         finally:
+            self._finish(probe, shielded=trained is not backend)
+        self._end()
+
+    def _finish(self, probe: Probe, *, shielded: bool) -> None:
+        """Lets the probe have its last words; shielded, no signal takes a whole training back."""
+        if not shielded or self._stop.reason is not None:
             probe.finish()
+            return
+        with self._stop.shielded(patience_s=None):
+            probe.finish()
+
+    def _execute_trace(self, spec: TraceSpec) -> None:
+        if spec.framework != "torch":
+            raise SpecError(f"steps of {spec.framework} cannot be traced; only those of torch")
+        from trainload_worker.op_trace_torch import trace_step
+
+        self._begin("trace")
+        self._events.write("op_trace", **trace_step(spec, self._events))
         self._end()
 
     def _execute_script(self, spec: ScriptSpec, notes: list[str]) -> None:

@@ -3,6 +3,7 @@
 Options of the specification's `fake` object, all optional; a step is numbered over the whole run:
 
     step_s                  duration of a step, 0.002 s unless told
+    input_s                 how long each step waits for its rows, 0 s unless told
     busy                    burn the processor for that long instead of sleeping
     crash_at_step           raise RuntimeError
     segfault_at_step        die of a real SIGSEGV
@@ -25,8 +26,10 @@ from typing import Any, Mapping, Sequence
 
 from trainload_worker.backends import Evaluation, LayerSummary, Opened, StepBatch
 from trainload_worker.data import Dataset
+from trainload_worker.feed import Feed
 from trainload_worker.spec import LayerSpec, Spec
 from trainload_worker.split import Split
+from trainload_worker.state_fake import FakeState
 
 VERSION = "1.0"
 
@@ -52,6 +55,8 @@ class FakeBackend:
         self._loss: list[float | None] = []
         self._truth: Sequence[int] = ()
         self._class_count = 0
+        self.state = FakeState(spec, self._count_from)
+        self.feed = Feed(self._take)
 
     def open(self) -> Opened:
         """Promises the threads asked for and the CPU; there is nothing to check."""
@@ -82,6 +87,7 @@ class FakeBackend:
     def run_step(self, rows: array[int]) -> None:
         """Waits for a step's time and does the mischief asked for."""
         self._misbehave()
+        self.feed.take(rows)
         if self._options.get("busy"):
             until_s = time.monotonic() + self._step_s
             while time.monotonic() < until_s:
@@ -110,6 +116,13 @@ class FakeBackend:
             confusion[truth][(truth + missed) % self._class_count] += 1
         loss = 0.2 + 2.1 * math.exp(-self._step / 50)
         return Evaluation(confusion, loss * len(self._truth), len(self._truth))
+
+    def _take(self, rows: array[int]) -> tuple[None, None]:  # noqa: ARG002 - there are none
+        time.sleep(float(self._options.get("input_s", 0.0)))
+        return None, None
+
+    def _count_from(self, steps: int) -> None:
+        self._step = steps
 
     def _is_due(self, option: str) -> bool:
         return bool(self._options.get(option) == self._step)

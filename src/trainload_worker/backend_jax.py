@@ -19,14 +19,18 @@ from flax import nnx
 from trainload_worker.backends import Evaluation, LayerSummary, Opened, StepBatch
 from trainload_worker.data import Dataset
 from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.feed import Feed
 from trainload_worker.graph_jax import GraphModule
+from trainload_worker.hlo_layers import INPUT_SCOPE, LOSS_SCOPE, UPDATE_SCOPE
 from trainload_worker.initial_weights import draw_parameters
 from trainload_worker.layer_parameters import summarise_layers
 from trainload_worker.optimizers_jax import build_optimizer
 from trainload_worker.rows_numpy import Rows, normalise
 from trainload_worker.spec import Spec
 from trainload_worker.split import Split
+from trainload_worker.state_jax import JaxState
 from trainload_worker.step_clocks import WaitingClock
+from trainload_worker.tracer_jax import JaxTracer, mark_taking
 
 
 def create(spec: Spec) -> JaxBackend:
@@ -42,6 +46,8 @@ class JaxBackend:
             raise SpecError(f"jax trains in float32 here, not in {spec.training.precision}")
         self._spec = spec
         self._clock = WaitingClock(wait=lambda loss: loss.block_until_ready(), read=float)
+        self.state: JaxState
+        self.feed: Feed
         self._rows: Rows
         self._state: Any
         self._steps: dict[int, Any] = {}
@@ -72,11 +78,13 @@ class JaxBackend:
         """Draws the weights by the seed, and compiles a step for each size of batch."""
         spec, seed = self._spec, self._spec.seeds.weights
         self._rows = Rows(spec, dataset, split)
+        self.feed = Feed(self._rows.take)
         model = GraphModule(spec.graph, draw_parameters(spec.graph, seed))
         form, parameters, rest = nnx.split(model, nnx.Param, ...)
         optimizer = build_optimizer(spec.training.optimizer)
         counter = jnp.zeros((), jnp.uint32)
         self._state = (parameters, rest, optimizer.init(parameters), counter)
+        self.state = JaxState(spec, lambda: self._state, self._replace_state)
         step = jax.jit(_make_step(form, optimizer, jax.random.key(seed)), donate_argnums=0)
         for rows in self._rows.batch_sizes:
             inputs, targets = self._example(rows)
@@ -90,7 +98,8 @@ class JaxBackend:
 
     def run_step(self, rows: array[int]) -> None:
         """Gives one step to the device."""
-        inputs, targets = self._rows.take(rows)
+        with mark_taking(len(rows)):
+            inputs, targets = self.feed.take(rows)
         self._state, loss = self._steps[len(rows)](self._state, inputs, targets)
         self._clock.mark(loss)
 
@@ -105,6 +114,16 @@ class JaxBackend:
     def forward(self, inputs: Any) -> Any:
         """The logits of a batch in evaluation mode, as a NumPy array."""
         return numpy.asarray(self._forward(self._state[0], self._state[1], inputs))
+
+    def _replace_state(self, state: Any) -> None:
+        self._state = state
+
+    def make_tracer(self) -> JaxTracer:
+        """The tracer of steps; FrameworkError with an accelerator, whose profile was never read."""
+        if self._spec.setting.accelerators:
+            raise FrameworkError("jax's layers are told apart on the CPU alone")
+        layers = [layer.name for layer in self._spec.graph.layers if layer.kind != "input"]
+        return JaxTracer(self._steps, layers)
 
     def _example(self, rows: int) -> tuple[Any, Any]:
         """What a batch of that size looks like, without its values."""
@@ -122,14 +141,16 @@ def _make_step(form: Any, optimizer: Any, key: Any) -> Any:
             # A copy: variables may be changed only where they were made.
             model = nnx.merge(form, parameters, rest, copy=True)
             logits = model(_prepare(inputs), train=True, key=jax.random.fold_in(key, counter))
-            losses = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
-            return losses.mean(), nnx.split(model, nnx.Param, ...)[2]
+            with jax.named_scope(LOSS_SCOPE):
+                loss = optax.softmax_cross_entropy_with_integer_labels(logits, targets).mean()
+            return loss, nnx.split(model, nnx.Param, ...)[2]
 
         (loss, rest), gradients = jax.value_and_grad(loss_of, has_aux=True)(parameters)
-        with jax.named_scope("optimizer"):
+        with jax.named_scope(UPDATE_SCOPE):
             updates, optimizer_state = optimizer.update(gradients, optimizer_state, parameters)
             parameters = optax.apply_updates(parameters, updates)
-        return (parameters, rest, optimizer_state, counter + 1), loss
+            counter = counter + 1
+        return (parameters, rest, optimizer_state, counter), loss
 
     return step
 
@@ -143,7 +164,8 @@ def _make_forward(form: Any) -> Any:
 
 def _prepare(inputs: Any) -> Any:
     """A batch as the model takes it."""
-    return normalise(inputs.astype(jnp.float32)) if inputs.dtype == jnp.uint8 else inputs
+    with jax.named_scope(INPUT_SCOPE):
+        return normalise(inputs.astype(jnp.float32)) if inputs.dtype == jnp.uint8 else inputs
 
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")

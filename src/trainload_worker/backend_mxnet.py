@@ -7,7 +7,7 @@ waiting thread.
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from typing import Any, Callable
 
 import mxnet
 import numpy
@@ -16,13 +16,16 @@ from mxnet import autograd, gluon, nd
 from trainload_worker.backends import Evaluation, LayerSummary, Opened, StepBatch
 from trainload_worker.data import Dataset
 from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.feed import Feed
 from trainload_worker.graph_mxnet import GraphBlock
 from trainload_worker.initial_weights import draw_parameters
 from trainload_worker.layer_parameters import summarise_layers
+from trainload_worker.loader_mxnet import MxnetLoader
 from trainload_worker.optimizers_mxnet import build_optimizer
 from trainload_worker.rows_numpy import Rows, normalise
 from trainload_worker.spec import Spec
 from trainload_worker.split import Split
+from trainload_worker.state_mxnet import MxnetState
 from trainload_worker.step_clocks import WaitingClock
 
 
@@ -41,11 +44,14 @@ class MxnetBackend:
         self._on_gpu = bool(spec.setting.accelerators)
         self._context: Any = mxnet.gpu(0) if self._on_gpu else mxnet.cpu(0)
         self._clock = WaitingClock(wait=_wait, read=_read_loss)
+        self.state: MxnetState
+        self.feed: Feed
         self._rows: Rows
         self._model: Any
         self._trainer: Any
         self._loss: Any = gluon.loss.SoftmaxCrossEntropyLoss()
         self._last_weight: Any
+        self._enter: Callable[[str], None] = _pass
 
     def open(self) -> Opened:
         """Finds the device; the number of threads was set before MXNet was imported."""
@@ -78,6 +84,9 @@ class MxnetBackend:
         spec = self._spec
         mxnet.random.seed(spec.seeds.weights)
         self._rows = Rows(spec, dataset, split)
+        native = spec.training.loader.kind == "native"
+        loader = MxnetLoader(spec, *self._rows.tables, dataset.files) if native else None
+        self.feed = Feed(self._rows.take, loader)
         self._model = GraphBlock(spec.graph)
         self._model.load(draw_parameters(spec.graph, spec.seeds.weights), self._context)
         self._model.hybridize(static_alloc=True)
@@ -85,21 +94,43 @@ class MxnetBackend:
         self._trainer = gluon.Trainer(
             parameters, build_optimizer(spec.training.optimizer), kvstore=None
         )
+        self.state = MxnetState(spec, self._model, self._trainer)
         trained = [p for p in parameters.values() if p.grad_req != "null"]
         self._last_weight = trained[-1].data(self._context) if trained else None
         return summarise_layers(spec.graph, dict(self._model.parameter_sizes()))
 
     def run_step(self, rows: array[int]) -> None:
-        """Gives one step to the device."""
-        inputs, targets = (
-            nd.array(part, self._context, part.dtype) for part in self._rows.take(rows)
-        )
+        """Gives one step to the device; while it is traced, phase after phase."""
+        enter = self._enter
+        enter("input")
+        inputs, targets = map(self._to_device, self.feed.take(rows))
+        inputs = _prepare(inputs)
+        enter("forward")
         with autograd.record():
-            loss = self._loss(self._model(_prepare(inputs)), targets).mean()
+            outputs = self._model(inputs)
+            enter("loss")
+            loss = self._loss(outputs, targets).mean()
+        enter("backward")
         loss.backward()
+        enter("update")
         self._trainer.step(1)
+        enter("end")
         # A reading of the last weight to be updated is ready when the update is.
         self._clock.mark((loss, self._last_weight.reshape(-1)[0:1].copy()))
+
+    def _to_device(self, part: Any) -> Any:
+        if isinstance(part, nd.NDArray):  # as Gluon's loader gives it
+            return part.as_in_context(self._context)
+        return nd.array(part, self._context, part.dtype)
+
+    def make_tracer(self) -> Any:
+        """The tracer of the model's layers; from then on it is told the phases of steps."""
+        # Only runs that trace need it.
+        from trainload_worker.tracer_mxnet import MxnetTracer
+
+        tracer = MxnetTracer(self._model, [layer.name for layer in self._spec.graph.layers])
+        self._enter = tracer.enter
+        return tracer
 
     def collect(self, drain: bool) -> StepBatch:
         """Steps that the device has finished."""
@@ -112,6 +143,10 @@ class MxnetBackend:
     def forward(self, inputs: Any) -> Any:
         """The logits of a batch in evaluation mode, as a NumPy array."""
         return self._model(_prepare(nd.array(inputs, self._context, inputs.dtype))).asnumpy()
+
+
+def _pass(_phase: str) -> None:
+    """Untraced, a step's phases are nobody's business."""
 
 
 def _prepare(inputs: Any) -> Any:

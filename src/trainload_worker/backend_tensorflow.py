@@ -17,18 +17,25 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy
 import tensorflow as tf
+from tensorflow.profiler.experimental import Trace
 
 from trainload_worker.backends import Evaluation, LayerSummary, Opened, StepBatch
 from trainload_worker.data import Dataset
 from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.feed import Feed
 from trainload_worker.graph_tensorflow import GraphModel
 from trainload_worker.initial_weights import draw_parameters
 from trainload_worker.layer_parameters import summarise_layers
+from trainload_worker.loader_tensorflow import TensorFlowLoader
 from trainload_worker.optimizers_tensorflow import build_optimizer
+from trainload_worker.owners_tensorflow import ENDING, LOSS, OPTIMIZER, PREPARE, Owners
+from trainload_worker.profile_tensorflow import CALL, INPUT
 from trainload_worker.rows_numpy import Rows, normalise
 from trainload_worker.spec import Spec
 from trainload_worker.split import Split
+from trainload_worker.state_tensorflow import TensorFlowState
 from trainload_worker.step_clocks import ReturnClock, StepClock, WaitingClock
+from trainload_worker.tracer_tensorflow import Tracer
 
 
 def create(spec: Spec) -> TensorFlowBackend:
@@ -44,8 +51,11 @@ class TensorFlowBackend:
             raise SpecError(f"tensorflow trains in float32 here, not in {spec.training.precision}")
         self._spec = spec
         self._on_gpu = bool(spec.setting.accelerators)
+        self.state: TensorFlowState
+        self.feed: Feed
         self._clock: StepClock
         self._rows: Rows
+        self._model: Any
         self._step: Any
         self._forward: Any
 
@@ -83,12 +93,17 @@ class TensorFlowBackend:
         spec = self._spec
         keras.utils.set_random_seed(spec.seeds.weights)
         self._rows = Rows(spec, dataset, split)
+        native = spec.training.loader.kind == "native"
+        loader = TensorFlowLoader(spec, *self._rows.tables, dataset.files) if native else None
+        self.feed = Feed(self._rows.take, loader)
         model = GraphModel(spec.graph, draw_parameters(spec.graph, spec.seeds.weights))
         rows = tf.TensorSpec([None, *self._rows.input_shape], self._rows.input_dtype)
         self._forward = _trace(lambda inputs: model(_prepare(inputs), training=False), rows)
         # Keras knows its variables once the model has been called.
         variables = [variable.value for variable in model.trainable_variables]
         optimizer = build_optimizer(spec.training.optimizer, variables)
+        self.state = TensorFlowState(spec, model, optimizer)
+        self._model = model
         targets = tf.TensorSpec([None, *self._rows.target_shape], tf.int32)
         if self._rows.batch_sizes:
             self._step = _trace(_make_step(model, variables, optimizer), rows, targets)
@@ -102,8 +117,24 @@ class TensorFlowBackend:
 
     def run_step(self, rows: array[int]) -> None:
         """Gives one step to the device."""
-        inputs, targets = self._rows.take(rows)
-        self._clock.mark(self._step(tf.convert_to_tensor(inputs), tf.convert_to_tensor(targets)))
+        # Notes nothing unless a window is open.
+        with Trace(INPUT):
+            inputs, targets = map(tf.convert_to_tensor, self.feed.take(rows))
+        with Trace(CALL):
+            ending = self._step(inputs, targets)
+        self._clock.mark(ending)
+
+    def make_tracer(self) -> Tracer:
+        """The tracer of steps; FrameworkError on a GPU, whose kernels it cannot tell apart."""
+        if self._on_gpu:
+            raise FrameworkError("tensorflow's layers are told apart on the CPU alone")
+        owners = {
+            id(variable.value): name
+            for name, layer in self._model.named.items()
+            for variable in layer.trainable_variables
+        }
+        variables = [owners.get(id(x.value)) for x in self._model.trainable_variables]
+        return Tracer(Owners(self._step.graph, self._model.scopes, variables))
 
     def collect(self, drain: bool) -> StepBatch:
         """Steps that the device has finished."""
@@ -127,20 +158,23 @@ def _make_step(model: Any, variables: list[Any], optimizer: Any) -> Any:
     def step(inputs: Any, targets: Any) -> Any:
         with tf.GradientTape() as tape:
             logits = model(_prepare(inputs), training=True)
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
-            loss = tf.reduce_mean(losses)
+            with tf.name_scope(LOSS):
+                losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
+                loss = tf.reduce_mean(losses)
         gradients = tape.gradient(loss, variables)
-        with tf.name_scope("optimizer"):
+        with tf.name_scope(OPTIMIZER):
             optimizer.apply(gradients)
-        # Read after the update: the loss itself is known before it.
-        return loss, tf.reshape(variables[0], [-1])[0]
+        with tf.name_scope(ENDING):
+            # Read after the update: the loss itself is known before it.
+            return loss, tf.reshape(variables[0], [-1])[0]
 
     return step
 
 
 def _prepare(inputs: Any) -> Any:
     """A batch as the model takes it."""
-    return normalise(tf.cast(inputs, tf.float32)) if inputs.dtype == tf.uint8 else inputs
+    with tf.name_scope(PREPARE):
+        return normalise(tf.cast(inputs, tf.float32)) if inputs.dtype == tf.uint8 else inputs
 
 
 def _wait_for_update(ending: Any) -> None:

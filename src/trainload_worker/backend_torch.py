@@ -9,7 +9,7 @@ import contextlib
 import time
 from array import array
 from importlib import metadata
-from typing import Any, Callable, Mapping, Protocol
+from typing import Any, Callable, Mapping, Protocol, Sequence
 
 import torch
 from torch.nn import functional
@@ -24,10 +24,13 @@ from trainload_worker.backends import (
 from trainload_worker.clock_torch import CudaStepClock
 from trainload_worker.data import PIXEL_SCALE, PIXEL_SHIFT, Dataset
 from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.feed import Feed
 from trainload_worker.graph_torch import GraphModule, count_parameters
+from trainload_worker.loader_torch import TorchLoader
 from trainload_worker.metrics import TOP
 from trainload_worker.spec import OptimizerSpec, Spec
 from trainload_worker.split import Split
+from trainload_worker.state_torch import TorchState
 from trainload_worker.weights_torch import NOTE_WITHOUT_NUMPY, can_draw, load_initial_weights
 
 _EVALUATION_ROWS = 4096
@@ -64,6 +67,8 @@ class TorchBackend:
         self._on_cuda = self._device.type == "cuda"
         self._bf16 = spec.training.precision == "bf16"
         self._clock: StepClock
+        self.state: TorchState
+        self.feed: Feed
         self._model: Any
         self._optimizer: Any
         self._features: Any
@@ -109,9 +114,15 @@ class TorchBackend:
         torch.manual_seed(self._spec.seeds.weights)
         self._model = GraphModule(graph).to(self._device)
         load_initial_weights(self._model, graph, self._spec.seeds.weights)
-        self._optimizer = _build_optimizer(self._spec.training.optimizer, self._model)
+        self._optimizer = build_optimizer(self._spec.training.optimizer, self._model)
+        self.state = TorchState(self._spec, self._model, self._optimizer)
         entry = next(layer for layer in graph.layers if layer.kind == "input")
         self._features, self._labels = _wrap(dataset, entry.output_shape)
+        loader = None
+        if self._spec.training.loader.kind == "native":
+            tables = (self._features, self._labels, dataset.files)
+            loader = TorchLoader(self._spec, *tables, pinned=self._on_cuda)
+        self.feed = Feed(self._take_rows, loader)
         self._validation_rows = torch.frombuffer(split.validation_rows, dtype=torch.int64)
         self._class_count = dataset.class_count
         if len(entry.output_shape) == 1 and dataset.form == "float32":
@@ -124,14 +135,14 @@ class TorchBackend:
 
     def run_step(self, rows: array[int]) -> None:
         """Gives one step to the device."""
-        index = torch.frombuffer(rows, dtype=torch.int64)
-        inputs, targets = self._inputs(index), self._take(self._labels, index)
+        examples, targets = self.feed.take(rows)
+        inputs, targets = _normalise(self._to_device(examples)), self._to_device(targets)
         self._optimizer.zero_grad(set_to_none=True)
         if self._bf16:
             with torch.autocast(self._device.type, torch.bfloat16):
-                loss = _loss(self._model(inputs), targets)
+                loss = batch_loss(self._model(inputs), targets)
         else:
-            loss = _loss(self._model(inputs), targets)
+            loss = batch_loss(self._model(inputs), targets)
         loss.backward()
         self._optimizer.step()
         self._clock.mark(loss)
@@ -142,22 +153,25 @@ class TorchBackend:
 
     def evaluate(self) -> Evaluation:
         """Runs over the validation rows in chunks; sums stay on the device until the end."""
-        tally = _Tally(self._class_count, self._device)
+        tally = _Tally(self._class_count, self._device, self._spec.training.validation.top)
         autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16)
         self._model.eval()
         with torch.no_grad(), autocast:
             for index in self._validation_rows.split(self._chunk_rows):
-                targets = self._take(self._labels, index)
-                tally.add(self._model(self._inputs(index)).float(), targets)
+                examples, targets = self._take_both(index)
+                tally.add(self._model(_normalise(examples)).float(), targets)
         self._model.train()
         return tally.read()
 
-    def _inputs(self, index: Any) -> Any:
-        """Those rows as the model takes them: pixels are normalised on the device."""
-        rows = self._take(self._features, index)
-        if rows.dtype is not torch.uint8:
-            return rows
-        return rows.to(torch.float32).sub_(PIXEL_SHIFT).mul_(PIXEL_SCALE)
+    def _to_device(self, part: Any) -> Any:
+        # Rows of the cache are there already, those of a loader in pinned memory.
+        return part.to(self._device, non_blocking=True) if self._on_cuda else part
+
+    def _take_rows(self, rows: array[int]) -> tuple[Any, Any]:
+        return self._take_both(torch.frombuffer(rows, dtype=torch.int64))
+
+    def _take_both(self, index: Any) -> tuple[Any, Any]:
+        return self._take(self._features, index), self._take(self._labels, index)
 
     def _take(self, table: Any, index: Any) -> Any:
         """Those rows of a host table, on the device."""
@@ -171,11 +185,20 @@ class TorchBackend:
         return staged.to(self._device, non_blocking=True)
 
 
+def _normalise(rows: Any) -> Any:
+    """Those rows as the model takes them: pixels are normalised on the device."""
+    if rows.dtype is not torch.uint8:
+        return rows
+    return rows.to(torch.float32).sub_(PIXEL_SHIFT).mul_(PIXEL_SCALE)
+
+
 class _Tally:
     """Sums of an evaluation, on the device."""
 
-    def __init__(self, classes: int, device: Any) -> None:
+    def __init__(self, classes: int, device: Any, top: Sequence[int]) -> None:
         self._classes = classes
+        self._asked = list(top)
+        self._asked_hits = torch.zeros(len(self._asked), dtype=torch.int64, device=device)
         # A matrix for few classes, from which the number of hits follows; else that alone.
         cells = classes * classes if classes <= CONFUSION_CLASSES else 1
         self._cells = torch.zeros(cells, dtype=torch.int64, device=device)
@@ -195,6 +218,9 @@ class _Tally:
         self._loss_sum += functional.cross_entropy(scores, targets, reduction="sum")
         best = scores.topk(min(TOP, classes), dim=1).indices
         self._top_hits += (best == targets.unsqueeze(1)).sum()
+        if self._asked:
+            ranks = _ranks(scores, targets.unsqueeze(1))
+            self._asked_hits += torch.stack([(ranks < n).sum() for n in self._asked])
         self._count += len(targets)
 
     def read(self) -> Evaluation:
@@ -207,10 +233,18 @@ class _Tally:
             top5_hits=int(self._top_hits.item()),
             row_count=self._count,
             hits=None if small else int(self._cells.item()),
+            top_hits=dict(zip(self._asked, self._asked_hits.tolist())),
         )
 
 
-def _loss(scores: Any, targets: Any) -> Any:
+def _ranks(scores: Any, targets: Any) -> Any:
+    """How many classes come before each row's own; of equal ones the first, as argmax has it."""
+    own = scores.gather(1, targets)
+    earlier = torch.arange(scores.shape[1], device=scores.device) < targets
+    return ((scores > own) | ((scores == own) & earlier)).sum(dim=1)
+
+
+def batch_loss(scores: Any, targets: Any) -> Any:
     """Mean over rows, or over all tokens of all rows."""
     return functional.cross_entropy(scores.flatten(0, -2), targets.flatten())
 
@@ -267,7 +301,8 @@ _OPTIMIZERS: Mapping[str, Callable[[Any, OptimizerSpec], Any]] = {
 }
 
 
-def _build_optimizer(spec: OptimizerSpec, model: Any) -> Any:
+def build_optimizer(spec: OptimizerSpec, model: Any) -> Any:
+    """The optimizer of a run over all of the model's parameters."""
     if spec.name not in _OPTIMIZERS:
         raise SpecError(f"optimizer {spec.name!r} is unknown to torch here")
     return _OPTIMIZERS[spec.name](model.parameters(), spec)

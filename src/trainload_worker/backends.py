@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib
 import os
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Mapping, Protocol, Sequence
 
 from trainload_worker.data import Dataset
 from trainload_worker.errors import FrameworkError, SpecError
 from trainload_worker.events import EventWriter
+from trainload_worker.feed import Feed
 from trainload_worker.spec import LayersSpec, Spec
 from trainload_worker.split import Split
+from trainload_worker.state import ModelState
 
 BACKENDS: Mapping[str, str] = {
     "torch": "trainload_worker.backend_torch",
@@ -79,6 +81,8 @@ class Evaluation:
     row_count: int | None = None
     """Needed without a confusion matrix, as is the number of hits."""
     hits: int | None = None
+    top_hits: Mapping[int, int] = field(default_factory=dict)
+    """n -> rows whose class is among the n best, for every n that was asked for."""
 
 
 class StepSource(Protocol):
@@ -107,7 +111,19 @@ class Backend(Protocol):
         """Runs the model over all validation rows."""
 
 
-def create_backend(spec: Spec) -> Backend:
+class KeptBackend(Backend, Protocol):
+    """A backend whose training can be saved and continued."""
+
+    @property
+    def state(self) -> ModelState:
+        """The weights and what the optimizer keeps; there once the model is built."""
+
+    @property
+    def feed(self) -> Feed:
+        """Where its steps take their rows from; there once the model is built."""
+
+
+def create_backend(spec: Spec) -> KeptBackend:
     """Imports the framework and readies its backend; FrameworkError where it cannot be imported."""
     if spec.framework not in BACKENDS:
         known = ", ".join(sorted(BACKENDS))
@@ -119,7 +135,7 @@ def create_backend(spec: Spec) -> Backend:
         module = importlib.import_module(BACKENDS[spec.framework])
     except (ImportError, OSError) as error:
         raise FrameworkError(f"{spec.framework} cannot be imported: {error}") from error
-    backend: Backend = module.create(spec)
+    backend: KeptBackend = module.create(spec)
     return backend
 
 
@@ -154,6 +170,21 @@ def create_layer_probe(framework: str, events: EventWriter, layers: LayersSpec |
         events, layers
     )
     return probe
+
+
+def watch_layers(
+    backend: Backend, spec: Spec, summaries: Sequence[LayerSummary], events: EventWriter
+) -> tuple[Backend, Probe]:
+    """The backend to train with and the probe that tells layers apart, where that is asked for."""
+    if spec.layers is None or spec.framework == "torch":
+        return backend, create_layer_probe(spec.framework, events, spec.layers)
+    if not hasattr(backend, "make_tracer"):
+        raise SpecError(f"layers of {spec.framework!r} cannot be told apart; leave --layers out")
+    # At the top it would be a circle: it is a backend itself.
+    windows = importlib.import_module("trainload_worker.layer_windows").LayerWindows(
+        backend, spec, spec.layers, summaries, events
+    )
+    return windows, windows
 
 
 class NoProbe:

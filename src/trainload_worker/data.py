@@ -7,7 +7,7 @@ import random
 from array import array
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Mapping, Union
+from typing import Any, Mapping, Sequence, Union
 
 from trainload_worker.errors import DataError
 
@@ -41,6 +41,8 @@ class Dataset:
     """How many tokens there are, in a stream."""
     validation_from: int | None = None
     """The first row of the data's own validation set, which stands last; None without one."""
+    files: Sequence[str] = ()
+    """Where each row's image was read from; empty unless a loader is to read it again."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """What the run's record should say about where the data came from."""
 

@@ -5,6 +5,7 @@ WorkerProblem
 ├── DataError       the data set cannot be read, made or split
 ├── GraphError      the layer graph cannot be built; the message names the layer
 ├── FrameworkError  the framework, or the device asked of it, is not there
+├── CheckpointError a checkpoint cannot be written, read or does not fit the model
 └── ScriptError     the user's script ended itself with a status other than 0
 
 A message is one line: what and where. Anything else that is raised is a failure of the training
@@ -30,6 +31,10 @@ class GraphError(WorkerProblem):
 
 class FrameworkError(WorkerProblem):
     """The framework, or the device asked of it, is not there."""
+
+
+class CheckpointError(WorkerProblem):
+    """A checkpoint cannot be written or read, or does not fit the model."""
 
 
 class ScriptError(WorkerProblem):

@@ -12,6 +12,7 @@ import jax
 from flax import nnx
 
 from trainload_worker.errors import GraphError
+from trainload_worker.hlo_layers import INPUT_SCOPE
 from trainload_worker.kinds_jax import BUILDERS
 from trainload_worker.layer_parameters import group_parameters
 from trainload_worker.spec import GraphSpec, LayerSpec
@@ -40,10 +41,11 @@ class GraphModule(nnx.Module):  # type: ignore[misc]  # flax is not typed here
         values = {}
         for number, layer in enumerate(self._graph.layers):
             if layer.kind == "input":
-                values[layer.name] = rows.transpose(0, 2, 3, 1) if self._image_in else rows
+                with jax.named_scope(INPUT_SCOPE):
+                    values[layer.name] = rows.transpose(0, 2, 3, 1) if self._image_in else rows
                 continue
-            own_key = jax.random.fold_in(key, number) if train else None
             with jax.named_scope(layer.name):
+                own_key = jax.random.fold_in(key, number) if train else None
                 inputs = [values[name] for name in layer.inputs]
                 values[layer.name] = self.layers[layer.name](*inputs, train=train, key=own_key)
         result = values[self._graph.output]

@@ -28,6 +28,8 @@ class GraphModel(keras.Model):  # type: ignore[misc]  # keras is not typed here
         own = group_parameters(parameters)
         self._calls: Any = []
         self.named: Any = {}
+        self.scopes: Any = {}
+        """The layer of each scope of the function traced last, such as `lenet5_1/conv1_1`."""
         for layer in graph.layers:
             if layer.kind == "input":
                 self._entry, self._image_in = layer.name, len(layer.output_shape) == 3
@@ -53,9 +55,21 @@ class GraphModel(keras.Model):  # type: ignore[misc]  # keras is not typed here
 
     def call(self, rows: Any, training: bool = False) -> Any:
         """The output layer's value for a batch of rows."""
+        self.scopes.clear()
         values = {self._entry: tf.transpose(rows, [0, 2, 3, 1]) if self._image_in else rows}
         for name, sources, trains in self._calls:
             extra = {"training": training} if trains else {}
             values[name] = self.named[name](*[values[source] for source in sources], **extra)
+            scope = find_scope(values[name])
+            if scope is not None:
+                # A layer that only passes on gives what is an earlier one's.
+                self.scopes.setdefault(scope, name)
         result = values[self._exit]
         return tf.transpose(result, [0, 3, 1, 2]) if self._image_out else result
+
+
+def find_scope(value: Any) -> str | None:
+    """The scope of the model and, inside it, of the layer that gave a value; None outside."""
+    operation = getattr(value, "op", None)
+    parts = [] if operation is None else operation.name.split("/")
+    return "/".join(parts[:2]) if len(parts) > 2 else None

@@ -204,6 +204,11 @@ class Lstm(Layer):
             layer.set_weights([taken, kept, parameters[f"bias_ih_l{number}"]])
             self._layers.append(layer)
 
+    @property
+    def recurrent_cells(self) -> list[Any]:
+        """The cells that hold the trained variables, from the first layer on."""
+        return [layer.cell for layer in self._layers]
+
     def call(self, value: Any, training: bool = False) -> Any:
         """Starts from a state of zeros."""
         for number, layer in enumerate(self._layers):

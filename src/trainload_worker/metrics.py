@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import math
-from typing import Dict, Optional, Sequence
+from typing import Any, Dict, Sequence
 
 from trainload_worker.backends import Evaluation
 
 TOP = 5
 NAMES = ("loss", "accuracy", "f1_weighted", "f1_macro", "top5_accuracy")
 
-Scores = Dict[str, Optional[float]]
+Scores = Dict[str, Any]
 
 
-def score(evaluation: Evaluation) -> Scores:
+def score(evaluation: Evaluation, top: Sequence[int] = ()) -> Scores:
     """Loss and scores over the whole validation set, all as fractions but the loss.
 
     `top5_accuracy` is None with under five classes, where it says nothing. Every score is None
     without a single row, and where the loss is not finite: a diverged model prefers no class.
-    Without a confusion matrix there is no F1.
+    Without a confusion matrix there is no F1. For each n in `top`, `top_n` has the share of rows
+    whose class is among the n best.
     """
+    scores = _score_whole(evaluation)
+    if top:
+        known = scores["accuracy"] is not None
+        count = _count_rows(evaluation)
+        scores["top_n"] = {
+            str(n): evaluation.top_hits[n] / count if known and n in evaluation.top_hits else None
+            for n in top
+        }
+    return scores
+
+
+def _count_rows(evaluation: Evaluation) -> int:
+    if evaluation.confusion is None:
+        return evaluation.row_count or 0
+    return sum(sum(row) for row in evaluation.confusion)
+
+
+def _score_whole(evaluation: Evaluation) -> Scores:
     confusion = evaluation.confusion
     if confusion is None:
         return _score_hits(evaluation)

@@ -11,6 +11,7 @@ from typing import Any, Mapping, Sequence
 import tensorflow as tf
 
 from trainload_worker.errors import SpecError
+from trainload_worker.owners_tensorflow import GRADIENT, VARIABLE
 from trainload_worker.spec import OptimizerSpec
 
 _BETA1, _BETA2 = 0.9, 0.999
@@ -29,15 +30,26 @@ class Optimizer:
             for variable in variables
         ]
 
+    @property
+    def kept(self) -> list[list[Any]]:
+        """What is kept of each variable, in the order of the variables."""
+        return self._slots
+
+    def count_from(self, steps: int) -> None:
+        """Goes on after that many updates."""
+
     def apply(self, gradients: Sequence[Any]) -> None:
         """One update of every variable."""
         self.begin()
         decay = self._spec.weight_decay
-        for variable, slots, gradient in zip(self._variables, self._slots, gradients):
-            gradient = tf.convert_to_tensor(gradient)
-            if decay and self._spec.name != "adamw":
-                gradient = gradient + decay * variable
-            self.update(variable, gradient, *slots)
+        each = zip(self._variables, self._slots, gradients)
+        for number, (variable, slots, gradient) in enumerate(each):
+            with tf.name_scope(f"{VARIABLE}{number}"):
+                with tf.name_scope(GRADIENT):
+                    gradient = tf.convert_to_tensor(gradient)
+                if decay and self._spec.name != "adamw":
+                    gradient = gradient + decay * variable
+                self.update(variable, gradient, *slots)
 
     def begin(self) -> None:
         """What is done once a step."""
@@ -78,6 +90,11 @@ class Adam(Optimizer):
         super().__init__(spec, variables)
         self._power1 = tf.Variable(1.0, trainable=False)
         self._power2 = tf.Variable(1.0, trainable=False)
+
+    def count_from(self, steps: int) -> None:
+        """The powers after that many updates."""
+        self._power1.assign(_BETA1**steps)
+        self._power2.assign(_BETA2**steps)
 
     def begin(self) -> None:
         """The powers of both betas."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from array import array
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainload_worker.data import Dataset, RowOrder, standardise
@@ -15,6 +16,7 @@ from trainload_worker.data_synthetic import make_synthetic
 from trainload_worker.errors import GraphError
 from trainload_worker.spec import CsvSpec, ImagesSpec, KeypointsSpec, Spec, SyntheticSpec
 from trainload_worker.split import Split, split_at, split_by_group
+from trainload_worker.state import Position
 
 LISTED_CLASSES = 1000
 """Up to so many classes are named and counted one by one in the record."""
@@ -31,6 +33,17 @@ class Prepared:
     total_steps: int
     rows_per_epoch: int
     """Training rows that each epoch visits."""
+    batch_size: int
+    start: Position
+    """Where the training begins; not at its very beginning where it is continued."""
+
+    def rows_of(self, epoch: int, first: int = 0) -> array[int]:
+        """The rows that an epoch visits, in its order, without the `first` ones."""
+        return self.order.draw(epoch)[first : self.rows_per_epoch]
+
+    def steps_from(self, first: int) -> int:
+        """How many steps an epoch has left after its first rows."""
+        return math.ceil((self.rows_per_epoch - first) / self.batch_size)
 
     def describe(self) -> dict[str, Any]:
         """The fields of the `data` event; classes are listed where they are few."""
@@ -59,7 +72,7 @@ class Prepared:
         return described
 
 
-def prepare(spec: Spec) -> Prepared:
+def prepare(spec: Spec, start: Position = Position()) -> Prepared:  # noqa: B008 - it is frozen
     """Makes or reads the data set, splits it by group and checks that the graph fits it.
 
     A table's features are standardised by its training rows; generated ones are made to scale.
@@ -74,12 +87,19 @@ def prepare(spec: Spec) -> Prepared:
         standardise(dataset, split.train_rows)
     _check_fit(spec, dataset)
     rows = _count_visited(spec, len(split.train_rows))
-    steps_per_epoch = math.ceil(rows / spec.training.batch_size)
-    total_steps = steps_per_epoch * spec.training.epochs
+    batch_size = spec.training.batch_size
+    steps_per_epoch = math.ceil(rows / batch_size)
+    if start.rows >= rows:  # an epoch of other data was longer
+        start = replace(start, epochs=start.epochs + 1, rows=0)
+    total_steps = max(0, steps_per_epoch * (spec.training.epochs - start.epochs))
+    if start.rows and total_steps:
+        total_steps -= steps_per_epoch - math.ceil((rows - start.rows) / batch_size)
     if spec.training.max_steps is not None:
         total_steps = min(total_steps, spec.training.max_steps)
+    if spec.validate_only:
+        total_steps = 0
     order = RowOrder(split.train_rows, seeds.data_order)
-    return Prepared(dataset, split, order, steps_per_epoch, total_steps, rows)
+    return Prepared(dataset, split, order, steps_per_epoch, total_steps, rows, batch_size, start)
 
 
 def _load(spec: Spec) -> Dataset:
@@ -91,7 +111,8 @@ def _load(spec: Spec) -> Dataset:
     if isinstance(data, SyntheticSpec):
         return make_synthetic(data, seed)
     if isinstance(data, ImagesSpec):
-        return load_images(data)
+        native = spec.training.loader.kind == "native"
+        return load_images(data, with_files=native and data.source in ("folder", "subset"))
     return load_npy(data)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import numpy
 
@@ -35,10 +35,16 @@ class Rows:
             self._labels = numpy.frombuffer(dataset.labels, dtype=numpy.int64)
         self._validation = numpy.frombuffer(split.validation_rows, dtype=numpy.int64)
         self._class_count = dataset.class_count
+        self._top = spec.training.validation.top
         self.batch_sizes = _batch_sizes(spec, len(split.train_rows))
         plain = len(self.input_shape) == 1 and dataset.form == "float32"
         wanted = max(spec.training.batch_size, _CHUNK_ROWS if plain else 0)
         self.chunk_rows = max(1, min(wanted, len(self._validation)))
+
+    @property
+    def tables(self) -> tuple[Any, Any]:
+        """All examples and all targets, as they are kept."""
+        return self._features, self._labels
 
     def take(self, rows: array[int]) -> tuple[Any, Any]:
         """Those examples as they are kept and their targets (int32), in new arrays.
@@ -56,7 +62,7 @@ class Rows:
 
         Every chunk has `chunk_rows` rows, so that no framework compiles for the last one again.
         """
-        tally = _Tally(self._class_count)
+        tally = _Tally(self._class_count, self._top)
         chunk = self.chunk_rows
         for first in range(0, len(self._validation), chunk):
             index = self._validation[first : first + chunk]
@@ -75,8 +81,9 @@ def normalise(pixels: Any) -> Any:
 class _Tally:
     """Sums of an evaluation."""
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, top: Sequence[int]) -> None:
         self._classes = classes
+        self._asked_hits = dict.fromkeys(top, 0)
         self._small = classes <= CONFUSION_CLASSES
         cells = classes * classes if self._small else 1
         self._cells: Any = numpy.zeros(cells, dtype=numpy.int64)
@@ -101,6 +108,10 @@ class _Tally:
             self._top_hits += int((top == targets[:, None]).any(axis=1).sum())
         else:
             self._top_hits += len(targets)
+        if self._asked_hits:
+            ranks = _ranks(scores, targets, own)
+            for n in self._asked_hits:
+                self._asked_hits[n] += int((ranks < n).sum())
         self._count += len(targets)
 
     def read(self) -> Evaluation:
@@ -112,16 +123,26 @@ class _Tally:
             top5_hits=self._top_hits,
             row_count=self._count,
             hits=None if self._small else int(self._cells[0]),
+            top_hits=dict(self._asked_hits),
         )
+
+
+def _ranks(scores: Any, targets: Any, own: Any) -> Any:
+    """How many classes come before each row's own; of equal ones the first, as argmax has it."""
+    earlier = numpy.arange(scores.shape[1])[None, :] < targets[:, None]
+    equal = scores == own[:, None]
+    return ((scores > own[:, None]) | (equal & earlier)).sum(axis=1)
 
 
 def _batch_sizes(spec: Spec, row_count: int) -> list[int]:
     """The sizes of batch that training will meet: a last one of an epoch may be smaller."""
-    if spec.training.max_steps == 0:
+    if spec.training.max_steps == 0 or spec.validate_only:
         return []
     full = min(spec.training.batch_size, row_count)
     rest = row_count % full
     # Batch norm never stands on one row: such a last row is left out.
     single = rest == 1 and full > 1 and any(x.kind == "batch_norm" for x in spec.graph.layers)
-    cut = spec.training.max_steps is not None and spec.training.max_steps <= row_count // full
+    # One that is continued may begin anywhere in its epoch.
+    limit = spec.training.max_steps if spec.resume is None else None
+    cut = limit is not None and limit <= row_count // full
     return [full] if rest == 0 or cut or single else [full, rest]

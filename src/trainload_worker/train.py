@@ -9,51 +9,107 @@ from __future__ import annotations
 import time
 import traceback
 from array import array
+from dataclasses import dataclass
+from typing import Any
 
 from trainload_worker.backends import Backend, StepSource
+from trainload_worker.checkpoint import Checkpoints
 from trainload_worker.events import EventWriter
+from trainload_worker.feed import Feed
 from trainload_worker.metrics import score
 from trainload_worker.prepare import Prepared
 from trainload_worker.signals import StopRequest
 from trainload_worker.spec import Spec
+from trainload_worker.state import ModelState, Position
 
 FLUSH_PERIOD_S = 0.5
 
 
+@dataclass(frozen=True)
+class Course:
+    """What a training is fed from and kept by."""
+
+    state: ModelState
+    feed: Feed
+    checkpoints: Checkpoints
+
+
 def train(
-    spec: Spec, backend: Backend, prepared: Prepared, events: EventWriter, stop: StopRequest
+    spec: Spec,
+    backend: Backend,
+    prepared: Prepared,
+    events: EventWriter,
+    stop: StopRequest,
+    course: Course,
 ) -> None:
     """Trains all epochs, or until `max_steps`, and writes what happened; ends by Interrupted too.
 
-    A pass over the validation rows follows each epoch, and the last steps where `max_steps` cuts
-    an epoch short.
+    Validation follows each epoch, or the last one alone, or none, as the specification says; an
+    epoch that `max_steps` cuts short counts as the last.
     """
-    batch_size = spec.training.batch_size
-    first_step = 0
-    for epoch in range(spec.training.epochs):
-        steps = min(prepared.steps_per_epoch, prepared.total_steps - first_step)
+    batch_size, when = spec.training.batch_size, spec.training.validation.when
+    position, first_step = prepared.start, 0
+    for epoch in range(position.epochs, spec.training.epochs):
+        steps = min(prepared.steps_from(position.rows), prepared.total_steps - first_step)
         if steps <= 0:
             break
-        rows = prepared.order.draw(epoch)[: min(steps * batch_size, prepared.rows_per_epoch)]
+        rows = prepared.rows_of(epoch, position.rows)[: steps * batch_size]
+        course.state.begin_epoch(epoch)
+        course.feed.begin_epoch(rows)
+        waited_s = course.feed.wait_s
         log = StepLog(backend, events, epoch, first_step)
         with stop.shielded():
             run_steps(backend, rows, batch_size, log, stop)
         stop.check()
-        validation_start_s = time.monotonic()
-        scores = score(backend.evaluate())
-        validation_end_s = time.monotonic()
+        first_step += steps
+        visited = position.rows + len(rows)
+        whole = visited >= prepared.rows_per_epoch
+        last = first_step >= prepared.total_steps
+        position = Position(
+            epochs=epoch + whole,
+            rows=0 if whole else visited,
+            steps=position.steps + steps,
+        )
+        scored = _validate(backend, spec) if when == "epoch" or (when == "end" and last) else {}
         events.write(
             "epoch",
             epoch=epoch,
             start_s=log.epoch_start_s,
             end_s=log.end_s,
-            validation_start_s=validation_start_s,
-            validation_end_s=validation_end_s,
             steps=steps,
             train_loss=log.mean_loss(batch_size, len(rows)),
-            validation=scores,
+            input_wait_s=course.feed.wait_s - waited_s,
+            **scored,
         )
-        first_step += steps
+        if last:
+            break
+        course.checkpoints.after_epoch(position)
+    course.checkpoints.at_end(position)
+
+
+def validate(spec: Spec, backend: Backend, events: EventWriter, position: Position) -> None:
+    """Scores a checkpoint and trains nothing; told as the epoch that it was saved after."""
+    now_s = time.monotonic()
+    events.write(
+        "epoch",
+        epoch=max(0, position.epochs - (position.rows == 0)),
+        start_s=now_s,
+        end_s=now_s,
+        steps=0,
+        train_loss=None,
+        **_validate(backend, spec),
+    )
+
+
+def _validate(backend: Backend, spec: Spec) -> dict[str, Any]:
+    """The scores of a pass over the validation rows, and when it was."""
+    start_s = time.monotonic()
+    scores = score(backend.evaluate(), spec.training.validation.top)
+    return {
+        "validation_start_s": start_s,
+        "validation_end_s": time.monotonic(),
+        "validation": scores,
+    }
 
 
 def run_steps(

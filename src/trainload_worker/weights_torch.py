@@ -1,6 +1,6 @@
 """Gives a torch module the initial weights that every framework starts from, where NumPy is there.
 
-Without NumPy torch keeps the weights it has drawn itself, by the same scheme from another stream.
+Without NumPy torch draws them itself, by the same scheme from another stream.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import importlib
 from typing import Any
 
 import torch
+from torch import nn
 
 from trainload_worker.spec import GraphSpec
 
@@ -28,11 +29,20 @@ def can_draw() -> bool:
 
 
 def load_initial_weights(module: Any, graph: GraphSpec, seed: int) -> None:
-    """Replaces every trained parameter; does nothing without NumPy."""
-    if not can_draw():
-        return
-    draw = importlib.import_module("trainload_worker.initial_weights").draw_parameters
+    """Replaces the trained parameters by those of the scheme."""
     with torch.no_grad():
+        if not can_draw():
+            module.apply(_draw_own)
+            return
+        draw = importlib.import_module("trainload_worker.initial_weights").draw_parameters
         for name, values in draw(graph, seed):
             drawn = torch.frombuffer(values, dtype=torch.float32).view(values.shape)
             module.get_parameter(name).copy_(drawn)
+
+
+def _draw_own(layer: Any) -> None:
+    """He's weights where torch has drawn smaller ones; the other kinds have the scheme's."""
+    if isinstance(layer, (nn.Linear, nn.Conv2d)):
+        nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu")
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)

@@ -1,14 +1,15 @@
 """Decides when a few steps are traced, so that tracing stays within its budget; traces nothing.
 
-Two windows come early, whatever they cost, since without them nothing is known: one that watches
-memory, one that watches time. Every later one waits until all windows together, itself
-included, stay within the budget's share of the training time.
+A window of each purpose comes early, whatever it costs, since without them nothing is known: one
+that watches memory, where that is asked for, and one that watches time. Every later one waits
+until all windows together, itself included, stay within the budget's share of the training time.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Sequence
 
 FIRST_STEPS = 10
 """Steps before the first window: libraries choose their algorithms, allocators grow."""
@@ -26,7 +27,7 @@ MOST_BYTES = 256 * 1024 * 1024
 LONG_STEP_S = 1.0
 """From this step time on a window holds one step, and none to warm the tracer."""
 PURPOSES = ("memory", "time")
-"""Of the first windows, in order; every later one is about time."""
+"""Of the first windows, in order, unless told otherwise; every later one is like the last."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,9 @@ class WindowShape:
 class WindowPlan:
     """Keeps account of time and cost; the caller tells it of steps and windows."""
 
-    def __init__(self, budget: float) -> None:
+    def __init__(self, budget: float, purposes: Sequence[str] = PURPOSES) -> None:
         self._budget = budget
+        self._purposes = purposes
         self._steps = 0
         self._start_s: float | None = None
         self._now_s = 0.0
@@ -86,6 +88,13 @@ class WindowPlan:
         self._quiet_from_s, self._quiet_steps = None, 0
         return self._last_cost_s
 
+    def add_cost(self, longer_s: float) -> float:
+        """Takes note of what the last window cost after its end; the part that counts."""
+        counted_s = max(0.0, longer_s)
+        self._last_cost_s += counted_s
+        self.cost_s += counted_s
+        return counted_s
+
     def _is_chance(self) -> bool:
         """Whether a later window may open at this very step."""
         while self._chance < self._steps:
@@ -98,7 +107,7 @@ class WindowPlan:
             return slow or self._steps >= FIRST_STEPS
         if self._quiet_steps < QUIET_STEPS and (self.step_s or 0.0) < LONG_STEP_S:
             return False
-        if self.windows < len(PURPOSES):
+        if self.windows < len(self._purposes):
             return True
         return (
             self._is_chance()
@@ -107,7 +116,7 @@ class WindowPlan:
         )
 
     def _shape(self) -> WindowShape:
-        purpose = PURPOSES[self.windows] if self.windows < len(PURPOSES) else PURPOSES[-1]
+        purpose = self._purposes[min(self.windows, len(self._purposes) - 1)]
         if (self.step_s or 0.0) >= LONG_STEP_S:
             return WindowShape(purpose, 0, 1)
         return WindowShape(purpose, 1, 1 if purpose == "memory" else 2)

@@ -70,6 +70,10 @@ def test_list_use_and_remove(tmp_path: Path) -> None:
             ["run", "mlp", "--framework", "jax", "--python", "PYTHON"],
             "this version takes from",
         ),
+        (
+            ["run", "mlp", "--framework", "jax", "--python", "/nowhere"],
+            "no such interpreter; name another, or make one: trainload env create jax",
+        ),
         (["env", "use", "jax", "PYTHON"], "trainload env create jax"),
         (["env", "use", "jax", "/nowhere"], "no such interpreter"),
         (["env", "create", "caffe"], "no such framework; there are torch, tensorflow, jax, mxnet"),
@@ -88,12 +92,44 @@ def test_what_is_missing_or_wrong_is_one_line(
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_interpreter_that_dies_at_import_is_named_with_what_mends_it(tmp_path: Path) -> None:
+def test_an_interpreter_that_dies_at_import_is_refused_before_a_run_is_made(
+    tmp_path: Path,
+) -> None:
     fake = fake_python(tmp_path, "0.10.2")
     assert trainload(tmp_path, "env", "use", "jax", fake).returncode == 0
     fake_python(tmp_path, "0.10.2", "kill -SEGV $$")
-    done = trainload(tmp_path, "run", "mlp", "--framework", "jax", "--setting", "cpu0", "--quiet")
+    words = ["run", "mlp", "--framework", "jax", "--setting", "cpu0", "--quiet"]
+    for arguments in (words, [*words, "--python", fake]):
+        done = trainload(tmp_path, *arguments)
+        assert done.returncode == 2 and not (tmp_path / "runs").exists()
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert "dies by signal 11 when it imports jax" in done.stderr
+        assert "trainload env create jax" in done.stderr
+
+
+def test_one_that_breaks_after_it_was_checked_is_named_after_the_run(tmp_path: Path) -> None:
+    fake = fake_python(tmp_path, "0.10.2", f"[ ! -e {tmp_path}/broken ] || kill -SEGV $$")
+    assert trainload(tmp_path, "env", "use", "jax", fake).returncode == 0
+    (tmp_path / "broken").touch()
+    words = ["run", "mlp", "--framework", "jax", "--setting", "cpu0", "--quiet"]
+    done = trainload(tmp_path, *words)
     assert done.returncode == 1 and "Traceback" not in done.stdout + done.stderr
     errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert len(errors) == 1 and "dies by signal 11 when it imports jax" in errors[0]
     assert "trainload env create jax" in errors[0]
+    # What was remembered of it holds no longer.
+    assert trainload(tmp_path, *words).returncode == 2
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+def test_image_folders_without_pillow_are_refused_before_a_run_is_made(tmp_path: Path) -> None:
+    fake = fake_python(tmp_path, "0.10.2")
+    for name in ("cats", "dogs"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for number in range(4):
+            (tmp_path / "pets" / name / f"{number}.png").write_bytes(b"a picture")
+    words = ["--data", f"folder:{tmp_path / 'pets'}", "--cache", str(tmp_path / "cache")]
+    done = trainload(tmp_path, "run", "lenet5", "--framework", "jax", "--python", fake, *words)
+    assert done.returncode == 2 and not (tmp_path / "runs").exists()
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert f"install it: {fake} -m pip install pillow" in done.stderr

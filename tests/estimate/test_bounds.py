@@ -37,7 +37,7 @@ def test_without_a_figure_there_is_no_verdict():
     step = estimate_step(small_perceptron(), batch_size=2)
     for device in (None, device_with()):
         found = estimate_memory_bound(step, device)
-        assert found.verdict == "not known" and found.device_bytes is None
+        assert found.verdict == "not known" and found.capacity_bytes is None
     assert estimate_memory_bound(step).bound_bytes == 720
     assert estimate_memory_bound(step).sum_bytes == 172 + 172 + 344 + 112
 

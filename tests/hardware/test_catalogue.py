@@ -5,11 +5,10 @@ import re
 
 import pytest
 
-from trainload.errors import TrainloadError
+from trainload.errors import TrainloadError, UnknownHardware
 from trainload.hardware.catalogue import (
     FIGURES,
     KINDS,
-    UnknownHardware,
     find_device,
     load_catalogue,
 )

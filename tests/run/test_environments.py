@@ -13,18 +13,23 @@ from trainload.errors import EnvironmentProblem, UsageError
 from trainload.run import (
     FRAMEWORKS,
     check_import,
+    choices,
     create_environment,
     environments_folder,
     find_environment,
+    frameworks,
     inspect_interpreter,
     list_environments,
+    ready_interpreter,
     remove_environment,
     use_interpreter,
 )
 from trainload.run import environments as room
+from trainload.run.choices import Choice
 from trainload.run.pip_words import explain_failure, progress_words
 
 GOOD = {"jax": "0.10.2", "flax": "0.12.8", "optax": "0.2.8", "numpy": "2.4.6", "jaxlib": "0.10.2"}
+GOOD["pillow"] = "13.0.0"
 
 
 def fake_python(folder: Path, versions: dict[str, str], then: str = "") -> str:
@@ -47,11 +52,11 @@ def test_the_folder_is_named_or_the_user_s(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_requirements_are_pinned_and_the_pins_are_accepted() -> None:
     for name, framework in FRAMEWORKS.items():
-        pins = room.pinned_versions(name)
+        pins = frameworks.pinned_versions(name)
         known = [pins[one] for one in framework.distributions if one in pins]
-        assert known and framework.lowest <= room._release(known[0]) < framework.below
-        assert room._python_range(name)[0] <= (3, 11) <= room._python_range(name)[1]
-    assert room.pinned_versions("mxnet")["numpy"].startswith("1.23.")
+        assert known and framework.lowest <= frameworks.release_of(known[0]) < framework.below
+        assert frameworks.python_range(name)[0] <= (3, 11) <= frameworks.python_range(name)[1]
+    assert frameworks.pinned_versions("mxnet")["numpy"].startswith("1.23.")
 
 
 def test_nothing_is_installed_until_it_is(tmp_path: Path) -> None:
@@ -83,7 +88,7 @@ def test_an_interpreter_is_used_by_its_path(tmp_path: Path) -> None:
             GOOD,
             "echo 'ImportError: no libxla' >&2; exit 1",
             "ready",
-            "fails: ImportError",
+            "cannot import jax: ImportError: no libxla",
         ),
     ],
 )
@@ -111,16 +116,33 @@ def test_one_that_is_gone_or_was_changed_is_said(tmp_path: Path) -> None:
 
 def test_an_own_environment_must_have_the_pinned_versions(tmp_path: Path) -> None:
     python = fake_python(tmp_path / "jax-1" / "bin", {**GOOD, "optax": "0.2.7"})
-    room._save_choice(tmp_path, "jax", python, own=True)
+    choices.save_choice(tmp_path, "jax", Choice(python=python, own=True))
     found = find_environment("jax", tmp_path)
     assert found.state == "wrong version" and found.problem is not None
     assert "optax 0.2.7 where 0.2.8 is pinned; mend it: trainload env create jax" in found.problem
 
 
 def test_a_build_of_the_pinned_version_is_that_version(tmp_path: Path) -> None:
-    python = fake_python(tmp_path / "bin", {"torch": "2.13.0+cpu", "numpy": "2.4.6"})
-    room._save_choice(tmp_path, "torch", python, own=True)
+    python = fake_python(
+        tmp_path / "bin", {"torch": "2.13.0+cpu", "numpy": "2.4.6", "pillow": "13.0.0"}
+    )
+    choices.save_choice(tmp_path, "torch", Choice(python=python, own=True))
     assert find_environment("torch", tmp_path).state == "ready"
+
+
+def test_an_import_is_tried_once_for_each_interpreter_and_version(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    python = fake_python(tmp_path / "bin", GOOD, f"echo x >> {count}")
+    envs = tmp_path / "envs"
+    assert ready_interpreter("jax", python, envs) == python
+    assert ready_interpreter("jax", python, envs) == python
+    assert count.read_text().count("x") == 1
+    fake_python(tmp_path / "bin", {**GOOD, "jax": "0.10.3"}, f"echo x >> {count}")
+    ready_interpreter("jax", python, envs)
+    assert count.read_text().count("x") == 2
+    (envs / "jax.imports").write_text("[]")
+    ready_interpreter("jax", python, envs)
+    assert count.read_text().count("x") == 3
 
 
 def build_as(python_of: Any) -> Any:
@@ -137,7 +159,9 @@ def test_creation_replaces_the_old_when_the_new_one_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(room, "_build", build_as(lambda place: fake_python(place / "bin", GOOD)))
+    monkeypatch.setattr(
+        room, "build_environment", build_as(lambda place: fake_python(place / "bin", GOOD))
+    )
     first = create_environment("jax", folder=tmp_path, show=said.append)
     assert first.state == "ready" and first.own and said == ["jax: installing"]
     assert create_environment("jax", folder=tmp_path, show=said.append) == first
@@ -145,12 +169,12 @@ def test_creation_replaces_the_old_when_the_new_one_works(
     second = create_environment("jax", folder=tmp_path, force=True)
     assert second.python != first.python and not Path(str(first.python)).exists()
     bad = build_as(lambda place: fake_python(place / "bin", GOOD, "kill -SEGV $$"))
-    monkeypatch.setattr(room, "_build", bad)
+    monkeypatch.setattr(room, "build_environment", bad)
     with pytest.raises(EnvironmentProblem, match="is not used"):
         create_environment("jax", folder=tmp_path, force=True)
     assert find_environment("jax", tmp_path) == second
     kept = {path.name for path in tmp_path.iterdir()}
-    assert kept == {"jax.json", Path(str(second.python)).parent.parent.name}
+    assert kept == {"jax.json", "jax.imports", Path(str(second.python)).parent.parent.name}
     assert remove_environment("jax", tmp_path) == "deleted" and not list(tmp_path.iterdir())
 
 
@@ -161,7 +185,7 @@ def test_an_interrupted_creation_leaves_nothing(
         (place / "half").mkdir()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(room, "_build", build_as(interrupt))
+    monkeypatch.setattr(room, "build_environment", build_as(interrupt))
     with pytest.raises(KeyboardInterrupt):
         create_environment("jax", folder=tmp_path)
     assert not list(tmp_path.iterdir())

@@ -23,7 +23,7 @@ def interpreter(framework: str) -> str:
     """The framework's interpreter; skips the test where there is none."""
     found = find_environment(framework)
     if found.problem is not None or found.python is None:
-        pytest.skip(f"{found.problem} (run: trainload env create {framework})")
+        pytest.skip(f"{found.problem}; for these tests: make environments")
     return found.python
 
 
@@ -60,7 +60,7 @@ def case(graph: Any, rows: int = 8, steps: int = 5, **optimizer: Any) -> dict[st
     return {"spec": spec, "rows": rows, "steps": steps}
 
 
-def run_cases(framework: str, cases: dict[str, Any], folder: Path, gain: float = 1.0) -> Any:
+def run_cases(framework: str, cases: dict[str, Any], folder: Path) -> Any:
     """Logits and losses of all cases by `name/what`, from the framework's own interpreter."""
     numpy = pytest.importorskip("numpy")
     python = sys.executable if framework == "torch" else interpreter(framework)
@@ -70,7 +70,6 @@ def run_cases(framework: str, cases: dict[str, Any], folder: Path, gain: float =
         "framework": framework,
         "out": str(out),
         "cases": cases,
-        "gain": gain,
     }
     done = subprocess.run(
         [python, str(_SCRIPT)],

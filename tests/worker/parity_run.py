@@ -2,11 +2,13 @@
 
 Reads a JSON document on standard input: the worker's folder, the file for the results, and cases
 with a worker's specification, a number of rows and a number of steps. Saves the logits before the
-first step, the losses of the steps and the logits after them as NumPy arrays.
+first step, the losses of the steps and the logits after them as NumPy arrays. Of a case without
+rows the parameters are counted and nothing is computed.
 """
 
 import importlib.util
 import json
+import math
 import sys
 from array import array
 from dataclasses import replace
@@ -20,23 +22,6 @@ def load_worker(folder):
     module = importlib.util.module_from_spec(spec)
     sys.modules["trainload_worker"] = module
     spec.loader.exec_module(module)
-
-
-def strengthen(gain):
-    """Multiplies the weights of layers, so that what a deep network says depends on its input.
-
-    With torch's default scheme each layer weakens its signal, and the last bias is all that is
-    left. Must be called before a backend is imported.
-    """
-    from trainload_worker import initial_weights
-
-    draw = initial_weights.draw_parameters
-
-    def draw_stronger(graph, seed):
-        for name, values in draw(graph, seed):
-            yield name, values * values.dtype.type(gain) if values.ndim > 1 else values
-
-    initial_weights.draw_parameters = draw_stronger
 
 
 def make_rows(spec, count):
@@ -103,21 +88,81 @@ def run_other(spec, dataset, split, values):
     return backend, layers, lambda: backend.forward(values)
 
 
+def zeros(graph):
+    """All parameters as views of a single zero: counting needs no memory of its own."""
+    import numpy
+
+    from trainload_worker.initial_weights import parameter_shapes
+
+    zero = numpy.zeros((), numpy.float32)
+    for layer, parameters in parameter_shapes(graph).items():
+        for name, shape in parameters.items():
+            yield f"{layer}.{name}", numpy.broadcast_to(zero, shape)
+
+
+def count_torch(graph):
+    import torch
+
+    from trainload_worker.graph_torch import GraphModule
+
+    with torch.device("meta"):
+        module = GraphModule(graph)
+    return sum(p.numel() for p in module.parameters() if p.requires_grad)
+
+
+def count_tensorflow(graph):
+    from trainload_worker.graph_tensorflow import GraphModel
+
+    model = GraphModel(graph, zeros(graph))
+    layers = model.named.values()
+    return sum(math.prod(v.shape) for layer in layers for v in layer.trainable_variables)
+
+
+def count_jax(graph):
+    import jax
+    from flax import nnx
+
+    from trainload_worker.graph_jax import GraphModule
+
+    model = nnx.eval_shape(lambda: GraphModule(graph, zeros(graph)))
+    return sum(leaf.size for leaf in jax.tree.leaves(nnx.state(model, nnx.Param)))
+
+
+def count_mxnet(graph):
+    from trainload_worker.graph_mxnet import GraphBlock
+
+    parameters = GraphBlock(graph).collect_params().values()
+    return sum(math.prod(p.shape) for p in parameters if p.grad_req != "null")
+
+
+COUNTS = {
+    "torch": count_torch,
+    "tensorflow": count_tensorflow,
+    "jax": count_jax,
+    "mxnet": count_mxnet,
+}
+
+
 def main():
     document = json.load(sys.stdin)
     load_worker(document["worker"])
-    strengthen(document.get("gain", 1.0))
     import numpy
 
-    from trainload_worker.spec import parse_spec
+    from trainload_worker.spec_reading import parse_spec
 
     results = {}
     for name, case in document["cases"].items():
         spec = parse_spec(json.dumps(case["spec"]))
         count, steps = case["rows"], case["steps"]
+        if not count:
+            results[f"{name}/parameters"] = numpy.array(COUNTS[document["framework"]](spec.graph))
+            continue
         training = replace(spec.training, batch_size=count, max_steps=steps)
         spec = replace(spec, framework=document["framework"], training=training)
         dataset, split, values = make_rows(spec, count)
+        if not steps:
+            # Nothing is trained on: no framework compiles a step that nobody takes.
+            split = replace(split, train_rows=array("q"))
         run = run_torch if spec.framework == "torch" else run_other
         backend, layers, forward = run(spec, dataset, split, values)
         results[f"{name}/parameters"] = numpy.array([x.parameter_count for x in layers])

@@ -12,11 +12,13 @@ from worker_specs import all_steps, load_events, make_spec, run_worker
 
 from data_samples import write_cifar10, write_folder, write_mnist, write_npy
 from trainload.workload import assemble_workload
+from trainload_worker.checkpoint import Checkpoints
 from trainload_worker.events import EventWriter
 from trainload_worker.prepare import prepare
 from trainload_worker.signals import StopRequest
-from trainload_worker.spec import Spec, parse_spec
-from trainload_worker.train import train
+from trainload_worker.spec import Spec
+from trainload_worker.spec_reading import parse_spec
+from trainload_worker.train import Course, train
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytestmark = pytest.mark.framework("torch")
@@ -51,7 +53,8 @@ def train_here(folder: Path, model: str, **words: Any) -> list[dict[str, Any]]:
     backend.build(prepared.dataset, prepared.split)
     events = EventWriter(spec.events_path)
     events.write("data", **prepared.describe())
-    train(spec, backend, prepared, events, StopRequest())
+    course = Course(backend.state, backend.feed, Checkpoints(spec, backend.state, events))
+    train(spec, backend, prepared, events, StopRequest(), course)
     events.close()
     return load_events(document)
 

@@ -16,7 +16,8 @@ from trainload_worker.data_synthetic import make_synthetic
 from trainload_worker.errors import DataError, GraphError
 from trainload_worker.metrics import score
 from trainload_worker.prepare import prepare
-from trainload_worker.spec import ArraySpec, NpySpec, SyntheticSpec, parse_spec
+from trainload_worker.spec import ArraySpec, NpySpec, SyntheticSpec
+from trainload_worker.spec_reading import parse_spec
 from trainload_worker.split import split_at
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from data_samples import write_cifar10, write_folder, write_mnist
+from data_samples import write_cifar10, write_folder, write_mnist, write_png
 from trainload_worker import cache as cache_module
 from trainload_worker.cache import open_cache
 from trainload_worker.data_images import load_images
@@ -215,18 +215,62 @@ def test_a_changed_folder_has_another_cache(tmp_path: Path) -> None:
     assert (before.row_count, after.row_count) == (8, 7)
 
 
-def test_without_pillow_the_extra_is_named(tmp_path: Path, monkeypatch: Any) -> None:
+def test_without_pillow_the_command_is_named(tmp_path: Path, monkeypatch: Any) -> None:
     root = write_folder(tmp_path / "f")
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(DataError, match=r"pip install 'trainload\[images\]'"):
+    with pytest.raises(DataError, match=r"install it: .* -m pip install pillow"):
         load_images(images_spec(root, "folder", (1, 4, 4)))
 
 
 def test_both_halves_know_the_same_images_and_folders():
     """The worker never imports trainload, so that each half holds its own list."""
-    from trainload.workload import datasets_images
+    from trainload.workload import datasets_images, subset_files
     from trainload_worker import images_folder
 
     assert datasets_images.IMAGE_SUFFIXES == images_folder.SUFFIXES
     assert datasets_images.TRAIN_FOLDER == images_folder.TRAIN_FOLDER
     assert datasets_images.VALIDATION_FOLDERS == images_folder.VALIDATION_FOLDERS
+    assert subset_files.MANIFEST == images_folder.SUBSET_MANIFEST
+    assert subset_files.SUMMARY == images_folder.SUBSET_SUMMARY
+
+
+def test_folders_inside_a_class_are_read_each_once(tmp_path: Path) -> None:
+    pytest.importorskip("PIL", reason="needs Pillow")
+    root = write_folder(tmp_path / "f", per_class=2)
+    write_png(root / "dark" / "deep" / "er" / "x.png", 6, 6, (9,))
+    (root / "dark" / "deep" / "back").symlink_to(root / "dark")
+    dataset = load_images(images_spec(root, "folder", (1, 4, 4)), with_files=True)
+    assert list(dataset.labels) == [0, 0, 0, 1, 1]
+    assert [os.path.relpath(path, root) for path in dataset.files][:3] == [
+        "dark/0.png",
+        "dark/1.png",
+        "dark/deep/er/x.png",
+    ]
+
+
+def test_a_manifest_gives_its_rows_and_a_file_that_is_gone_is_reported(tmp_path: Path) -> None:
+    pytest.importorskip("PIL", reason="needs Pillow")
+    root = write_folder(tmp_path / "f", per_class=3)
+    subset = tmp_path / "s"
+    subset.mkdir()
+    (subset / "subset.json").write_text(json.dumps({"folder": str(root)}))
+    rows = [("light/2.png", 1, "val"), ("dark/1.png", 0, "train"), ("light/0.png", 1, "train"),
+            ("dark/7.png", 0, "train")]  # fmt: skip
+    (subset / "manifest.jsonl").write_text(
+        "".join(json.dumps({"path": p, "label": n, "split": s}) + "\n" for p, n, s in rows)
+    )
+    spec = images_spec(subset, "subset", (1, 4, 4), resize="fit", own_validation=True)
+    dataset = load_images(spec, with_files=True)
+    assert list(dataset.labels) == [0, 1, 1] and dataset.validation_from == 2
+    assert dataset.notes["broken_count"] == 1
+    assert dataset.notes["broken"][0]["file"] == str(root / "dark" / "7.png")
+    assert dataset.files[-1] == str(root / "light" / "2.png")
+    # The same files in the same order, divided otherwise, are another cache.
+    lines = (subset / "manifest.jsonl").read_text().splitlines(keepends=True)
+    rows = [json.loads(line) for line in (*lines[1:], lines[0])]
+    rows[2]["split"] = "val"
+    (subset / "manifest.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert load_images(spec).validation_from == 2 and load_images(spec).row_count == 3
+    (subset / "manifest.jsonl").write_text("nonsense\n")
+    with pytest.raises(DataError, match=r"manifest\.jsonl, line 1"):
+        load_images(spec)

@@ -49,3 +49,23 @@ def test_a_diverged_model_has_no_scores(loss_sum: float) -> None:
 
 def test_without_rows_nothing_is_stated() -> None:
     assert set(score(Evaluation([[0, 0], [0, 0]], 0.0, 0)).values()) == {None}
+
+
+def test_top_n_is_a_share_of_rows_or_nothing() -> None:
+    hits = {1: 6, 2: 9}
+    scores = score(Evaluation(CONFUSION, 5.0, 10, top_hits=hits), (1, 2))
+    assert scores["top_n"] == {"1": 0.6, "2": 0.9} and scores["top_n"]["1"] == scores["accuracy"]
+    diverged = score(Evaluation(CONFUSION, math.nan, 10, top_hits=hits), (1,))
+    assert diverged["top_n"] == {"1": None}
+    many = Evaluation(None, 5.0, 10, row_count=10, hits=6, top_hits={3: 8})
+    assert score(many, (3,))["top_n"] == {"3": 0.8}
+
+
+def test_equal_scores_rank_as_argmax_takes_them() -> None:
+    numpy = pytest.importorskip("numpy")
+    from trainload_worker.rows_numpy import _ranks
+
+    scores = numpy.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0], [5.0, 4.0, 3.0]])
+    targets = numpy.array([2, 1, 0])
+    own = scores[numpy.arange(3), targets]
+    assert _ranks(scores, targets, own).tolist() == [1, 1, 0]

@@ -21,6 +21,8 @@ FRAMEWORK_DOORS = {
     "modules_torch.py": "torch",
     "tracer_torch.py": "torch",
     "weights_torch.py": "torch",
+    "state_torch.py": "torch",
+    "loader_torch.py": "torch",
 }
 # Frameworks that bring NumPy, and the libraries that make one whole; a file's name ends in one.
 FRAMEWORK_ROOMS = {
@@ -28,6 +30,7 @@ FRAMEWORK_ROOMS = {
     "jax": {"jax", "flax", "optax", "numpy"},
     "mxnet": {"mxnet", "numpy"},
     "numpy": {"numpy"},
+    "torch": {"torch"},
 }
 NUMPY_DOORS = {"initial_weights.py"}
 

@@ -8,7 +8,8 @@ import pytest
 from worker_specs import make_spec, run_worker
 
 from trainload_worker.errors import SpecError
-from trainload_worker.spec import CsvSpec, KeypointsSpec, parse_spec
+from trainload_worker.spec import CsvSpec, KeypointsSpec
+from trainload_worker.spec_reading import parse_spec
 
 
 def test_all_fields_arrive(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from worker_specs import (
 
 from trainload_worker.errors import FrameworkError, GraphError
 from trainload_worker.prepare import prepare
-from trainload_worker.spec import parse_spec
+from trainload_worker.spec_reading import parse_spec
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytestmark = pytest.mark.framework("torch")
@@ -261,6 +261,8 @@ def test_without_numpy_torch_draws_the_weights_itself_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from trainload_worker.backend_torch import create
+    from trainload_worker.graph_torch import GraphModule
+    from trainload_worker.weights_torch import load_initial_weights
 
     drawn, _ = train_here(tmp_path)
     monkeypatch.setitem(sys.modules, "numpy", None)
@@ -268,3 +270,11 @@ def test_without_numpy_torch_draws_the_weights_itself_and_says_so(
     assert own != drawn and all(map(math.isfinite, own))
     spec = parse_spec(json.dumps(make_spec(tmp_path, "torch")))
     assert any("without numpy" in note for note in create(spec).open().notes)
+    module = GraphModule(spec.graph)
+    load_initial_weights(module, spec.graph, 0)
+    for layer in spec.graph.layers:
+        if layer.kind == "linear":
+            linear = module.get_submodule(layer.name)
+            bound = math.sqrt(6 / linear.in_features)
+            assert 0.9 * bound < linear.weight.abs().max().item() <= bound
+            assert not linear.bias.any()

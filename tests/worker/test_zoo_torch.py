@@ -21,7 +21,8 @@ from trainload.workload import (
     parse_options,
 )
 from trainload.workload.kinds import KINDS
-from trainload_worker.spec import GraphSpec, parse_spec
+from trainload_worker.spec import GraphSpec
+from trainload_worker.spec_reading import parse_spec
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytestmark = pytest.mark.framework("torch")

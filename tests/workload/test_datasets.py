@@ -15,6 +15,9 @@ from data_samples import (
 )
 from trainload.errors import WorkloadError
 from trainload.workload import MODELS, assemble_workload, cache_folder
+from trainload.workload.subset import SubsetRequest, choose_subset
+from trainload.workload.subset_files import save_subset
+from trainload.workload.subset_summary import summarise_subset
 
 
 def make(model, data=None, **words):
@@ -222,3 +225,52 @@ def test_the_cache_is_the_user_s_unless_named(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder(None) == Path.home() / ".cache" / "trainload"
     assert cache_folder("~/x") == Path.home() / "x"
+
+
+def test_folders_inside_a_class_belong_to_it(tmp_path):
+    write_folder(tmp_path / "f", 3)
+    write_png(tmp_path / "f" / "dark" / "2019" / "may" / "a.png", 4, 4, (1,))
+    write_png(tmp_path / "f" / "dark" / ".hidden" / "b.png", 4, 4, (1,))
+    (tmp_path / "f" / "dark" / "2019" / "back").symlink_to(tmp_path / "f" / "dark")
+    workload = make("lenet5", tmp_path / "f", cache=tmp_path / "cache")
+    assert workload.data.rows == 7 and workload.data.classes == ("dark", "light")
+
+
+def write_subset(folder, out, **options):
+    request = SubsetRequest(folder=folder, **options)
+    subset = choose_subset(request)
+    save_subset(subset, summarise_subset(subset), out, link=False, force=False)
+    return out
+
+
+def test_a_subset_is_trained_on_by_its_manifest(tmp_path):
+    write_folder(tmp_path / "f", 8)
+    out = write_subset(tmp_path / "f", tmp_path / "s", per_class=4, validation_fraction=0.25)
+    for word in (out, out / "subset.json", f"subset:{out / 'manifest.jsonl'}"):
+        data = make("lenet5", word, cache=tmp_path / "cache").data
+        assert data.kind == "subset" and data.path == str(out) and data.own_validation
+        assert data.rows == 8 and data.classes == ("dark", "light") and data.resize == "fit"
+    shared = make("lenet5", out, validation_fraction=0.5, cache=tmp_path / "cache").data
+    assert not shared.own_validation and shared.rows == 6
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("manifest.jsonl", "{}", "line 1: not a line that trainload subset writes"),
+        ("manifest.jsonl", "", "0 class"),
+        ("subset.json", '{"folder": "/nowhere"}', "were at /nowhere, which is not there any more"),
+        ("subset.json", "[", "cannot read"),
+    ],
+)
+def test_a_damaged_subset_is_one_line(tmp_path, file, content, message):
+    write_folder(tmp_path / "f", 4)
+    out = write_subset(tmp_path / "f", tmp_path / "s")
+    (out / file).write_text(content)
+    with pytest.raises(WorkloadError, match=message):
+        make("lenet5", out)
+
+
+def test_a_subset_that_is_none_is_told(tmp_path):
+    with pytest.raises(WorkloadError, match=r"holds no manifest.jsonl and subset.json"):
+        make("lenet5", f"subset:{tmp_path}")

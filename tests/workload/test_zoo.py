@@ -31,7 +31,7 @@ PARAMETERS = {
     "squeezenet1_0": 1_248_424,
     "squeezenet1_1": 1_235_496,
 }
-"""With 1000 classes: the issue's figures, those of torchvision without auxiliary heads."""
+"""With 1000 classes: torchvision's figures, without auxiliary heads."""
 
 SMALLEST = {
     "lenet5": 16,

@@ -61,6 +61,8 @@ class RunSummary:
     step_time: StepTime
     examples_per_s: float | None
     """After warm-up, over step time alone."""
+    input_wait_s: float | None
+    """How long the steps of whole epochs waited for their rows; None where nobody measured it."""
     final: EpochScore | None
     best: EpochScore | None
     covered: Literal["training", "the whole run"]
@@ -112,6 +114,7 @@ def summarise_run(run: Run) -> RunSummary:
         warmup=warmup,
         step_time=step_time,
         examples_per_s=_examples_per_s(manifest, steps, warmup, step_time),
+        input_wait_s=_sum_known(epochs, "input_wait_s"),
         final=final_epoch(epochs),
         best=best_epoch(epochs),
         columns=states,
@@ -186,6 +189,11 @@ def _count_samples(samples: pl.DataFrame, inside: pl.DataFrame, manifest: Manife
         gaps=gaps.height,
         gaps_s=float((gaps["end"] - gaps["start"]).sum()),
     )
+
+
+def _sum_known(frame: pl.DataFrame, column: str) -> float | None:
+    known = frame[column].drop_nulls() if column in frame.columns else None
+    return None if known is None or known.is_empty() else float(known.sum())
 
 
 def _largest(frame: pl.DataFrame, column: str) -> float | None:

@@ -15,9 +15,11 @@ from trainload.cli import (
     models,
     report,
     run,
+    scorecard,
     seal,
     show,
     subset,
+    validate,
 )
 from trainload.cli.printing import complain
 from trainload.errors import TrainloadError
@@ -47,6 +49,7 @@ def _root(
 
 
 app.command("run", epilog=run.EPILOG)(run.run_verb)
+app.command("validate", epilog=validate.EPILOG)(validate.validate_verb)
 app.command("show", epilog=show.EPILOG)(show.show_verb)
 app.command("seal", epilog=seal.EPILOG)(seal.seal_verb)
 app.command("report", epilog=report.EPILOG)(report.report_verb)
@@ -55,6 +58,7 @@ app.command("models", epilog=models.EPILOG)(models.models_verb)
 app.command("subset", epilog=subset.EPILOG)(subset.subset_verb)
 app.add_typer(env.env_app, name="env", epilog=env.EPILOG)
 app.command("estimate", epilog=estimate.EPILOG)(estimate.estimate_verb)
+app.command("scorecard", epilog=scorecard.EPILOG)(scorecard.scorecard_verb)
 app.command("devices", epilog=devices.EPILOG)(devices.devices_verb)
 app.command("detect", epilog=detect.EPILOG)(detect.detect_verb)
 

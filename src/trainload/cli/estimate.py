@@ -1,4 +1,4 @@
-"""`trainload estimate`: counts, bounds and study R's expressions, without running anything."""
+"""`trainload estimate`: whether a training step fits, why, what would help; counts and bounds."""
 
 from __future__ import annotations
 
@@ -12,17 +12,24 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainload.cli.estimate_shown import Estimated, Study
-    from trainload.estimate import StepEstimate
-    from trainload.workload import LayerGraph, Optimizer
+    from trainload.cli.estimate_shown import Counted, Estimated, Study
+    from trainload.cli.estimate_sources import Source, StepChoice
+    from trainload.estimate.device_memory import Target
+    from trainload.hardware.catalogue import Device
+    from trainload.workload import LayerGraph, Optimizer, ScriptWorkload, Workload
     from trainload.workload.spec import Precision
 
+LIMIT_S = 120.0
 EPILOG = """\b
 Examples:
   trainload estimate resnet152 --batch 4 --device jetson-tx2
-  trainload estimate transformer_encoder --batch 64 --optimizer adamw --precision bf16
-  trainload estimate mlp --batch 512 --samples 80909 --layers 5
-  trainload estimate alexnet --classes 10 --input 3x224x224 --device ./mine.json --json
+  trainload estimate my.py:build --batch 64 --optimizer adamw --precision bf16 --device h200
+  trainload estimate --script train.py --device rtx-4090 -- --epochs 3
+  trainload estimate vgg16 --batch 256 --device t4 --html fits.html
+  trainload estimate resnet50 --batch 32 --device a10 --what-if --json
+  trainload estimate mlp --batch 512 --samples 80909 --layers 5 --counts
+  trainload estimate alexnet --classes 10 --input 3x224x224 --device ./mine.json
+  trainload estimate resnet18 --batch 16 --measure
   trainload estimate --samples 80909 --inputs 75 --outputs 10 --weights 569354"""
 
 
@@ -37,8 +44,11 @@ class _Cells:
 
 def estimate_verb(
     model: str | None = typer.Argument(
-        None, help="A built-in model, or the path of a layer graph as JSON; none for numbers alone."
+        None,
+        help="A built-in model, the path of a layer graph as JSON, or a function in your file, "
+        "such as my.py:build; none for numbers alone.",
     ),
+    arguments: list[str] = typer.Argument(None, help="The script's own arguments, after --."),
     batch: int = typer.Option(1, help="Examples in a step.", min=1, max=10**8),
     optimizer: str = typer.Option("adam", help="sgd, adam, adamw, rmsprop or adagrad."),
     momentum: float = typer.Option(0.9, help="Of sgd; 0 for plain SGD."),
@@ -46,6 +56,29 @@ def estimate_verb(
     device: str | None = typer.Option(
         None, help="A device of the catalogue, or the path of your own as JSON."
     ),
+    script: str | None = typer.Option(
+        None, metavar="FILE", help="A torch script as it stands, in place of a model."
+    ),
+    target: str | None = typer.Option(
+        None, help="cuda or cpu: whose choices the step makes; default what the device is."
+    ),
+    counts: bool = typer.Option(
+        False, "--counts", help="Counts and bounds alone, in milliseconds: nothing is traced."
+    ),
+    what_if: bool | None = typer.Option(
+        None,
+        "--what-if/--no-what-if",
+        help="Try what would help; default where the step does not surely fit.",
+    ),
+    measure: bool = typer.Option(
+        False, "--measure", help="Run a few real steps on this machine instead of tracing."
+    ),
+    out: Path = typer.Option(Path("runs"), help="Folder for the run of --measure."),
+    limit_s: float = typer.Option(LIMIT_S, help="Seconds that tracing one step may take."),
+    python: str | None = typer.Option(
+        None, help="Interpreter that has torch; default its environment."
+    ),
+    html: Path | None = typer.Option(None, help="Write the answer as one HTML file as well."),
     layers: int = typer.Option(10, help="Costliest layers to show.", min=0),
     classes: int | None = typer.Option(None, help="Classes to tell apart."),
     input_shape: str | None = typer.Option(
@@ -66,25 +99,32 @@ def estimate_verb(
     cells_variable: float = typer.Option(1, help="η_v: memory cells for a variable."),
     as_json: bool = typer.Option(False, "--json", help="Print as JSON, with every layer."),
 ) -> None:
-    """Estimate a training step before running it: counts, bounds, and study R's expressions.
+    """Will a training step fit, why, and what would help? No GPU is needed.
 
-    Parameters, FLOPs, bytes kept and moved, layer by layer, with a lower bound on memory and, for a
-    device, the time by its roofline. A bound can show that a step does not fit, never that it does.
-    No framework and no device is needed.
+    The step is traced on tensors without numbers, in torch's own environment, and replayed through
+    a simulation of torch's allocator. A model of our own has counts as well: parameters, FLOPs,
+    bytes kept and moved, bounds on memory and time, and study R's expressions.
+
+    A function in your file takes the batch size and returns the module and a function without
+    arguments that gives the loss of one batch.
     """
+    from trainload.cli.estimate_memory import MemoryQuestion, answer_memory
     from trainload.cli.estimate_shown import (
+        Estimated,
         estimated_json,
         render_estimated,
+        render_head,
         render_study,
         study_json,
     )
+    from trainload.cli.estimate_sources import GraphSource, ScriptSource, StepChoice
     from trainload.errors import UsageError
-    from trainload.estimate import estimate_step
+    from trainload.hardware.catalogue import find_device
 
     cells = _Cells(datum=cells_datum, weight=cells_weight, variable=cells_variable)
     rule = _optimizer(optimizer, momentum)
     numbers = {"--inputs": inputs, "--outputs": outputs, "--weights": weights}
-    if model is None:
+    if model is None and script is None:
         if device or classes is not None or input_shape or words or batch != 1:
             raise UsageError("name a model for this, as in: trainload estimate resnet152 --batch 4")
         study = _study_of_numbers({"--samples": samples, **numbers}, variables, rule, cells)
@@ -93,30 +133,129 @@ def estimate_verb(
     needless = [name for name, value in numbers.items() if value is not None]
     if needless:
         raise UsageError(
-            f"{', '.join(needless)}: {model} has its own; leave out the model or these"
+            f"{', '.join(needless)}: {model or script} has its own; leave out the model or these"
         )
-    graph = _read_graph(model, classes, input_shape, words)
-    study = _study_of_graph(graph, samples, variables, rule, cells)
-    step = estimate_step(graph, batch_size=batch, precision=_precision(precision), optimizer=rule)
-    done = _with_bounds(step, device, study)
-    typer.echo(_dump(estimated_json(done)) if as_json else render_estimated(done, layers))
+    source = _source(model, script, arguments or [], classes, input_shape, words)
+    choice = StepChoice(batch_size=batch, precision=_precision(precision), optimizer=rule)
+    known = find_device(device) if device is not None else None
+    counted = None
+    if isinstance(source, GraphSource):
+        study = _study_of_graph(source.graph, samples, variables, rule, cells)
+        counted = _count(source.graph, choice, known, study)
+    answer = answer_memory(
+        MemoryQuestion(
+            source=source,
+            choice=choice,
+            device=known,
+            target=_target(target),
+            python=python,
+            limit_s=limit_s,
+            counts_alone=counts,
+            what_if=what_if,
+            measure=measure,
+            out=out,
+            progress=not as_json,
+        )
+    )
+    chosen = None if isinstance(source, ScriptSource) else choice
+    done = Estimated(
+        memory=answer,
+        head=render_head(source.title, chosen),
+        device=known,
+        choice=chosen,
+        counted=counted,
+    )
+    document = estimated_json(done)
+    _keep(done, source, document)
+    typer.echo(_dump(document) if as_json else render_estimated(done, layers))
+    if html is not None:
+        _write_html(done, html, as_json)
+
+
+def _source(
+    model: str | None,
+    script: str | None,
+    arguments: list[str],
+    classes: int | None,
+    input_shape: str | None,
+    words: list[str],
+) -> Source:
+    from trainload.cli.estimate_sources import ScriptSource, read_source
+    from trainload.errors import UsageError
+    from trainload.workload.script import script_workload
+
+    if script is None:
+        assert model is not None
+        if arguments:
+            raise UsageError(
+                f"{arguments[0]!r}: only a script takes arguments: --script train.py -- …"
+            )
+        return read_source(model, classes, input_shape, words)
+    if classes is not None or input_shape is not None or words:
+        raise UsageError("--classes, --input and --set are for built-in models, not for a script")
+    # What stands after -- is the script's, the first word included.
+    return ScriptSource(script=script_workload(script, [*([model] if model else []), *arguments]))
+
+
+def _target(text: str | None) -> Target | None:
+    from trainload.errors import UsageError
+
+    if text not in (None, "cuda", "cpu"):
+        raise UsageError(f"--target {text}: must be cuda or cpu")
+    return cast("Target | None", text)
+
+
+def _keep(done: Estimated, source: Source, document: Mapping[str, Any]) -> None:
+    """Keep what was traced until its workload is run; that a disk refuses is no reason to fail."""
+    from contextlib import suppress
+
+    from trainload.cli.estimate_sources import BuildSource, GraphSource
+    from trainload.errors import RecordError
+    from trainload.record.estimates import keep_estimate
+    from trainload.workload.identity import workload_identity
+
+    memory, choice = done.memory, done.choice
+    if (memory.estimate is None and memory.ram is None) or isinstance(source, BuildSource):
+        return
+    step: Workload | ScriptWorkload
+    if choice is None:
+        assert not isinstance(source, GraphSource)
+        step = source.script
+    else:
+        assert isinstance(source, GraphSource)
+        step = source.step(choice)
+    name = done.device.name if done.device is not None else None
+    with suppress(RecordError):
+        keep_estimate(workload_identity(step, target=memory.target, device=name), document)
+
+
+def _write_html(done: Estimated, path: Path, as_json: bool) -> None:
+    from trainload.cli.printing import write_page
+    from trainload.report.memory_html import render_memory_html
+
+    write_page(path, render_memory_html(done.memory, done.head))
+    if not as_json:
+        typer.echo(f"\n{path.resolve()}")
 
 
 def _dump(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False)
 
 
-def _with_bounds(step: StepEstimate, device: str | None, study: Study) -> Estimated:
-    from trainload.cli.estimate_shown import Estimated
-    from trainload.estimate import estimate_memory_bound, estimate_time_bound
-    from trainload.hardware.catalogue import find_device
+def _count(graph: LayerGraph, choice: StepChoice, device: Device | None, study: Study) -> Counted:
+    from trainload.cli.estimate_shown import Counted
+    from trainload.estimate import estimate_memory_bound, estimate_step, estimate_time_bound
 
-    known = find_device(device) if device is not None else None
-    return Estimated(
+    step = estimate_step(
+        graph,
+        batch_size=choice.batch_size,
+        precision=choice.precision,
+        optimizer=choice.optimizer,
+    )
+    return Counted(
         step=step,
-        device=known,
-        memory=estimate_memory_bound(step, known),
-        time=estimate_time_bound(step, known) if known is not None else None,
+        bound=estimate_memory_bound(step, device),
+        time=estimate_time_bound(step, device) if device is not None else None,
         study=study,
     )
 
@@ -135,40 +274,6 @@ def _precision(text: str) -> Precision:
     if text not in ("float32", "bf16"):
         raise UsageError(f"unknown precision {text!r}{suggest(text, ['float32', 'bf16'])}")
     return cast("Precision", text)
-
-
-def _read_graph(
-    model: str, classes: int | None, input_shape: str | None, words: list[str]
-) -> LayerGraph:
-    from trainload.errors import UsageError
-    from trainload.workload import build_model, input_words, parse_options, parse_words
-
-    if model.endswith(".json"):
-        if classes is not None or input_shape is not None or words:
-            raise UsageError(
-                f"{model} is a finished graph: --classes, --input and --set change none"
-            )
-        return _load_graph(Path(model))
-    chosen = parse_words(words)
-    if classes is not None:
-        chosen["classes"] = str(classes)
-    if input_shape is not None:
-        chosen.update(input_words(model, input_shape))
-    return build_model(model, parse_options(model, chosen))
-
-
-def _load_graph(path: Path) -> LayerGraph:
-    from trainload.errors import GraphError, WorkloadError
-    from trainload.workload import graph_from_json
-
-    try:
-        return graph_from_json(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise WorkloadError(f"cannot read the graph {path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise WorkloadError(f"{path} is no JSON: {error}") from None
-    except GraphError as error:
-        raise WorkloadError(f"{path}: {error}") from None
 
 
 def _study_of_graph(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from trainload.cli.estimate_memory_json import memory_json
+from trainload.cli.estimate_sources import StepChoice
 from trainload.cli.printing import render_columns
 from trainload.estimate import (
     ComplexityEstimate,
@@ -15,6 +17,7 @@ from trainload.estimate import (
     StepEstimate,
     TimeBoundEstimate,
 )
+from trainload.estimate.memory_answer import MemoryAnswer
 from trainload.hardware.catalogue import Device
 from trainload.units import MISSING, render_bytes, render_flop, render_seconds
 
@@ -62,41 +65,68 @@ class Study:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimated:
-    """All that one call estimated."""
+class Counted:
+    """What a graph alone tells of a step."""
 
     step: StepEstimate
-    device: Device | None
-    memory: MemoryBoundEstimate
+    bound: MemoryBoundEstimate
     time: TimeBoundEstimate | None
     study: Study
 
 
+@dataclass(frozen=True, kw_only=True)
+class Estimated:
+    """All that one call estimated."""
+
+    memory: MemoryAnswer
+    head: str
+    """What is trained and how, in one line."""
+    device: Device | None
+    choice: StepChoice | None
+    """None for a script, which brings its own."""
+    counted: Counted | None
+    """None for the user's own code, whose layers have no graph."""
+
+
 def estimated_json(done: Estimated) -> dict[str, Any]:
     """Every figure with its unit in its name, every layer."""
-    step, memory = done.step, done.memory
-    return {
+    choice, counted = done.choice, done.counted
+    rule = choice.optimizer if choice is not None else None
+    document: dict[str, Any] = {
         "origin": "estimate",
-        "model": step.model,
-        "batch_size": step.batch_size,
-        "precision": step.precision,
-        "optimizer": {"name": step.optimizer.name, "momentum": step.optimizer.momentum},
+        "model": done.memory.title if counted is None else counted.step.model,
+        "batch_size": choice.batch_size if choice is not None else None,
+        "precision": choice.precision if choice is not None else None,
+        "optimizer": None if rule is None else {"name": rule.name, "momentum": rule.momentum},
         "device": done.device.to_json() if done.device is not None else None,
-        "memory": {
+        "memory": memory_json(done.memory),
+        "memory_bound": None,
+        "time": None,
+        "totals": None,
+        "study_r": None,
+        "layers": [],
+    }
+    if counted is None:
+        if done.memory.parameters is not None:
+            document["totals"] = {"parameters": done.memory.parameters}
+        return document
+    step, bound, time = counted.step, counted.bound, counted.time
+    return document | {
+        "memory_bound": {
             "bound": "lower",
-            "bound_bytes": memory.bound_bytes,
-            "sum_bytes": memory.sum_bytes,
+            "bound_bytes": bound.bound_bytes,
+            "sum_bytes": bound.sum_bytes,
             # A lower bound can show that a step does not fit, never that it does.
-            "fits": False if memory.verdict == "does not fit" else None,
-            **{key: value for key, value in asdict(memory).items() if key != "bound_bytes"},
+            "fits": False if bound.verdict == "does not fit" else None,
+            **{key: value for key, value in asdict(bound).items() if key != "bound_bytes"},
             "not_counted": list(NOT_IN_THE_BOUND),
         },
-        "time": {"bound": "roofline", **asdict(done.time)} if done.time is not None else None,
+        "time": {"bound": "roofline", **asdict(time)} if time is not None else None,
         "totals": {
             **{name: step.total(name) for name in _COUNTS},
             "intensity_flop_per_byte": step.intensity_flop_per_byte,
         },
-        "study_r": study_json(done.study),
+        "study_r": study_json(counted.study),
         "layers": [_layer_json(layer) for layer in step.layers],
     }
 
@@ -138,19 +168,36 @@ def study_json(study: Study) -> dict[str, Any]:
 
 
 def render_estimated(done: Estimated, layers: int) -> str:
-    """Memory first, then time, counts, the costliest layers and study R."""
-    step = done.step
-    head = (
-        f"{step.model}: one training step of {step.batch_size} example(s), {step.precision}, "
-        f"{_optimizer_words(done.step)}"
-    )
-    parts = [head, "", *_memory_lines(done)]
-    if done.time is not None and done.device is not None:
-        parts += ["", *_time_lines(done.time, done.device, step)]
+    """The verdict first, why, what would help; then bounds, counts, layers and study R."""
+    memory, counted = done.memory, done.counted
+    traced = memory.estimate is not None or memory.ram is not None
+    if traced or memory.measured is not None:
+        parts = _memory_parts(done)
+    else:
+        assert counted is not None, "without a trace there is a graph"
+        parts = [_bound_verdict(counted.bound, done.device), done.head]
+        parts.append(f"only a lower bound: {memory.missing}")
+    if counted is None:
+        if memory.parameters is not None:
+            parts += ["", f"counts: {memory.parameters:,} parameters"]
+        return "\n".join(parts)
+    step = counted.step
+    parts += ["", *_bound_lines(counted.bound, brief=traced)]
+    if counted.time is not None and done.device is not None:
+        parts += ["", *_time_lines(counted.time, done.device, step)]
     parts += ["", *_total_lines(step)]
     if layers:
         parts += ["", *_layer_lines(step, layers)]
-    return "\n".join([*parts, "", render_study(done.study)])
+    return "\n".join([*parts, "", render_study(counted.study)])
+
+
+def _memory_parts(done: Estimated) -> list[str]:
+    # Not at the top: without a trace the answer is there before this is imported.
+    from trainload.cli.estimate_memory_shown import measured_lines, memory_lines
+
+    if done.memory.measured is not None:
+        return [done.head, "", *measured_lines(done.memory.measured)]
+    return memory_lines(done.memory, done.head)
 
 
 def render_study(study: Study) -> str:
@@ -189,44 +236,53 @@ def _complexity_lines(complexity: ComplexityEstimate | None) -> list[str]:
     ]
 
 
-def _optimizer_words(step: StepEstimate) -> str:
-    name = step.optimizer.name
-    if name != "sgd":
-        return name
-    return f"sgd with momentum {step.optimizer.momentum:g}" if step.optimizer.momentum else "sgd"
+def render_head(title: str, choice: StepChoice | None) -> str:
+    """What is trained and how, in one line."""
+    if choice is None:
+        return f"{title}: one training step as the script does it"
+    rule = choice.optimizer
+    name: str = rule.name
+    if name == "sgd" and rule.momentum:
+        name = f"sgd with momentum {rule.momentum:g}"
+    examples = "example" if choice.batch_size == 1 else "examples"
+    how = f"{choice.batch_size:,} {examples}, {choice.precision}, {name}"
+    return f"{title}: one training step of {how}"
 
 
-def _memory_lines(done: Estimated) -> list[str]:
-    memory = done.memory
-    bound = render_bytes(memory.bound_bytes)
-    if done.device is None:
-        first = f"memory: at least {bound}"
-    elif memory.device_bytes is None:
-        first = f"memory: at least {bound}; the entry of {done.device.name} states no memory"
-    elif memory.verdict == "does not fit":
-        first = (
-            f"does not fit: a step needs at least {bound}, "
-            f"{done.device.title} has {render_bytes(memory.device_bytes)}"
-        )
-    else:
-        first = (
-            f"memory: at least {bound} of the {render_bytes(memory.device_bytes)} of "
-            f"{done.device.title}; this does not show that it fits"
-        )
+def _bound_verdict(bound: MemoryBoundEstimate, device: Device | None) -> str:
+    """What the lower bound alone can tell."""
+    least = render_bytes(bound.bound_bytes)
+    if device is None:
+        return f"memory: at least {least}"
+    if bound.capacity_bytes is None:
+        return f"memory: at least {least}; the entry of {device.name} states no memory"
+    capacity = render_bytes(bound.capacity_bytes)
+    if bound.verdict == "does not fit":
+        return f"does not fit: a step needs at least {least}, {device.title} has {capacity}"
+    return (
+        f"not known: a step needs at least {least} of the {capacity} of {device.title}; "
+        "this does not show that it fits"
+    )
+
+
+def _bound_lines(bound: MemoryBoundEstimate, *, brief: bool) -> list[str]:
+    if brief:
+        least = render_bytes(bound.bound_bytes)
+        return [f"least memory, from the layer graph alone: {least} (all parts: --counts)"]
     rows = [
-        ("  weights", memory.weight_bytes),
-        ("  buffers", memory.buffer_bytes),
-        ("  gradients", memory.gradient_bytes),
-        ("  optimizer state", memory.optimizer_bytes),
-        ("  activations kept for backward", memory.kept_bytes),
-        ("  bf16 copies of weights", memory.weight_copy_bytes),
+        ("  weights", bound.weight_bytes),
+        ("  buffers", bound.buffer_bytes),
+        ("  gradients", bound.gradient_bytes),
+        ("  optimizer state", bound.optimizer_bytes),
+        ("  activations kept for backward", bound.kept_bytes),
+        ("  bf16 copies of weights", bound.weight_copy_bytes),
     ]
     shown = [(name, render_bytes(size)) for name, size in rows if size]
-    shown.append(("  sum of all parts", render_bytes(memory.sum_bytes)))
-    shown.append(("  most of them at one moment", bound))
+    shown.append(("  sum of all parts", render_bytes(bound.sum_bytes)))
+    shown.append(("  most of them at one moment", render_bytes(bound.bound_bytes)))
     width = max(len(name) for name, _ in shown)
     return [
-        first,
+        "least memory, from the layer graph alone",
         *(f"{name.ljust(width)}  {size:>9}" for name, size in shown),
         f"  a lower bound; not in it: {', '.join(NOT_IN_THE_BOUND)}",
     ]

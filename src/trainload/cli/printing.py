@@ -32,6 +32,20 @@ def render_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], right: 
     )
 
 
+def write_page(path: Path, text: str) -> None:
+    """Write a page whole or not at all; RecordError where that cannot be."""
+    from trainload.errors import RecordError
+
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise RecordError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def complain(error: object) -> int:
     """One line on standard error; the exit status that goes with it."""
     sys.stderr.write(f"error: {' '.join(str(error).split())}\n")

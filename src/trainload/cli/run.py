@@ -3,6 +3,9 @@
 import json
 import shutil
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +24,23 @@ Examples:
   trainload run lenet5 --data mnist:/data/mnist
   trainload run alexnet --data folder:/data/flowers --batch-size 16 --cache /scratch/cache
   trainload run lstm_lm --data synthetic --set rows=2000
+  trainload run resnet18 --data cifar10:/data/cifar10 --epochs 4 --save-every 2 --top 1,3
+  trainload run --resume runs/resnet18-20261115-120000-a1b2c3 --epochs 8 --framework jax
   trainload run train.py -- --epochs 3 --lr 1e-3
   trainload run train.py --processes 2 --setting cpu0-7+gpu0-1"""
 
 
 def run_verb(
-    model: str = typer.Argument(
-        help="A model (trainload models lists them), or the path of a torch script."
+    model: str | None = typer.Argument(
+        None, help="A model (trainload models lists them), or the path of a torch script."
     ),
     arguments: list[str] = typer.Argument(None, help="The script's own arguments, after --."),
     words: list[str] = typer.Option(
         [], "--set", metavar="NAME=VALUE", help="Any option of model or training; repeatable."
     ),
-    epochs: int | None = typer.Option(None, help="Passes over the training data.", min=1),
+    epochs: int | None = typer.Option(
+        None, help="Passes over the training data; with --resume those before it included.", min=1
+    ),
     batch_size: int | None = typer.Option(None, help="Examples in one step.", min=1),
     optimizer: str | None = typer.Option(None, help="adam, adamw, sgd, rmsprop or adagrad."),
     learning_rate: float | None = typer.Option(None, help="Step size of the optimizer."),
@@ -50,6 +57,25 @@ def run_verb(
     ),
     label_column: str | None = typer.Option(None, help="The table's column of classes."),
     group_column: str | None = typer.Option(None, help="Column whose groups are never split."),
+    loader: str | None = typer.Option(
+        None, help="cache (our memory-mapped one, the default) or native (the framework's own)."
+    ),
+    loader_workers: int | None = typer.Option(
+        None, help="Processes or threads of a native loader; default 2.", min=0
+    ),
+    validate: str | None = typer.Option(
+        None, help="Validate after each epoch (the default), at the end, or never."
+    ),
+    top: str | None = typer.Option(
+        None, metavar="N,N…", help="Top-n accuracies to count, such as 1,5."
+    ),
+    save: bool = typer.Option(False, "--save", help="Save the model into the run directory."),
+    save_every: int | None = typer.Option(
+        None, metavar="N", help="Save it after every N epochs too.", min=1
+    ),
+    resume: Path | None = typer.Option(
+        None, help="Continue the training of a run directory or a checkpoint file, in a new run."
+    ),
     seed: int = typer.Option(0, help="Seed of data, split, order and weights.", min=0),
     setting: str | None = typer.Option(
         None, help="Cores and accelerators, such as cpu0-3+gpu0; default all cores and gpu0."
@@ -61,7 +87,9 @@ def run_verb(
     out: Path = typer.Option(Path("runs"), help="Folder in which the run directory is made."),
     rate: float = typer.Option(10.0, help="Samples a second, 1 to 100."),
     timeout: float | None = typer.Option(None, help="Seconds after which the run is ended."),
-    framework: str = typer.Option("torch", help="torch, tensorflow, jax or mxnet."),
+    framework: str | None = typer.Option(
+        None, help="torch (the default), tensorflow, jax or mxnet; a resumed run keeps its own."
+    ),
     python: str | None = typer.Option(
         None, help="Interpreter that has the framework; default its environment."
     ),
@@ -89,7 +117,7 @@ def run_verb(
 
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
-    from trainload.run import execute_run, prepare_request, traces_layers_by_default
+    from trainload.run import check_decoder, execute_run
 
     named = {
         "epochs": epochs,
@@ -101,75 +129,102 @@ def run_verb(
         "cache": cache,
         "label_column": label_column,
         "group_column": group_column,
+        "loader": loader,
+        "loader_workers": loader_workers,
+        "validate": validate,
+        "top": top,
     }
-    if layers is None:
-        layers = traces_layers_by_default(model, framework)
-    named_words = [f"{name}={value}" for name, value in named.items() if value is not None]
-    interpreter = _find_interpreter(framework, python)
+    all_words = [*words, *(f"{key}={value}" for key, value in named.items() if value is not None)]
+    chosen = _choose(model, all_words, arguments or (), seed, resume, framework)
+    interpreter = find_interpreter(chosen.framework, python)
     if not (quiet or as_json):
         _fetch_with_progress(data, cache)
-    request = prepare_request(
-        model,
-        [*words, *named_words],
-        arguments=arguments or (),
-        seed=seed,
+    request = chosen.request(
         setting=setting,
         threads=threads,
         out=out,
         rate_hz=rate,
         timeout_s=timeout,
         processes=processes,
-        framework=framework,
+        framework=chosen.framework,
         python=interpreter,
         tegrastats_path=_check_tegrastats(tegrastats),
         check_overhead=check_overhead,
-        layer_budget=layer_budget if layers else None,
+        layer_budget=layer_budget if (chosen.traced if layers is None else layers) else None,
         fake=_parse_fake(fake),
+        save=save or save_every is not None,
+        save_every=save_every,
     )
-    result = execute_run(request, None if quiet or as_json else _ProgressLine())
-    if sys.stderr.isatty() and not (quiet or as_json):
-        sys.stderr.write("\r\033[K")
-    _print_result(result, as_json)
-    _explain_import(framework, interpreter, result)
-    return 0 if result.outcome == "completed" else 1
+    check_decoder(request)
+    result = execute_run(request, None if quiet or as_json else ProgressLine())
+    return print_result(result, interpreter, quiet=quiet, as_json=as_json)
 
 
-def _find_interpreter(framework: str, python: str | None) -> str:
+@dataclass(frozen=True, kw_only=True)
+class _Chosen:
+    """What is to be run: in which framework, and the request that its options complete."""
+
+    framework: str
+    traced: bool
+    """Whether layers are traced where nobody said."""
+    request: Callable[..., Any]
+
+
+def _choose(
+    model: str | None,
+    words: list[str],
+    arguments: Sequence[str],
+    seed: int,
+    resume: Path | None,
+    framework: str | None,
+) -> _Chosen:
+    from trainload.errors import UsageError
+    from trainload.run import (
+        plan_continuation,
+        prepare_request,
+        request_continuation,
+        traces_layers_by_default,
+    )
+
+    if resume is not None:
+        planned = plan_continuation(resume, model, words, arguments=arguments, seed=seed)
+        return _Chosen(
+            framework=framework or planned.framework,
+            traced=False,
+            request=partial(request_continuation, planned),
+        )
+    if model is None:
+        raise UsageError("name a model or a script, or a run to continue with --resume")
+    framework = framework or "torch"
+    return _Chosen(
+        framework=framework,
+        traced=traces_layers_by_default(model, framework),
+        request=partial(prepare_request, model, words, arguments=arguments, seed=seed),
+    )
+
+
+def find_interpreter(framework: str, python: str | None) -> str:
     """The interpreter for the framework; says before anything starts what is missing or wrong."""
-    from trainload.errors import EnvironmentProblem, UsageError
-    from trainload.run import FRAMEWORKS, find_environment, inspect_interpreter
+    from trainload.errors import UsageError
+    from trainload.run import FRAMEWORKS, ready_interpreter
 
-    if framework not in FRAMEWORKS and framework != "fake":
+    if framework == "fake":
+        return python or sys.executable
+    if framework not in FRAMEWORKS:
         known = ", ".join(FRAMEWORKS)
         raise UsageError(f"--framework {framework}: unknown; this version runs {known}")
-    if python is not None:
-        path = shutil.which(python)
-        if path is None:
-            raise UsageError(f"--python {python}: no such interpreter")
-        problem = None if framework == "fake" else inspect_interpreter(framework, path).problem
-        if problem is not None:
-            raise EnvironmentProblem(
-                f"--python: {problem}; name another, or make one: trainload env create {framework}"
-            )
-        return python
-    if framework == "fake":
-        return sys.executable
-    found = find_environment(framework)
-    if found.python is None or found.problem is not None:
-        raise EnvironmentProblem(found.problem)
-    return found.python
+    return ready_interpreter(framework, python)
 
 
 def _explain_import(framework: str, python: str, result: Any) -> None:
     """Say so where the worker never came as far as to name its framework's version."""
-    from trainload.run import FRAMEWORKS, check_import
+    from trainload.run import FRAMEWORKS, explain_import
 
     silent = result.outcome in ("failed", "killed") and framework in FRAMEWORKS
-    if not silent or "framework_version" in result.manifest.software:
-        return
-    failure = check_import(framework, python)
-    if failure is not None:
-        complain(f"{failure}; mend it: trainload env create {framework} --force")
+    if silent and "framework_version" not in result.manifest.software:
+        failure = explain_import(framework, python)
+        if failure is not None:
+            complain(failure)
 
 
 def _fetch_with_progress(data: str | None, cache: Path | None) -> None:
@@ -210,7 +265,7 @@ def _parse_fake(text: str | None) -> dict[str, Any]:
     return options
 
 
-class _ProgressLine:
+class ProgressLine:
     """The live line on a terminal; elsewhere a line every ten seconds."""
 
     def __init__(self) -> None:
@@ -232,7 +287,16 @@ class _ProgressLine:
             sys.stderr.write(f"{render_progress(progress, 200).strip()}\n")
 
 
-def _print_result(result: Any, as_json: bool) -> None:
+def print_result(result: Any, python: str, *, quiet: bool, as_json: bool) -> int:
+    """Print how a run ended and what it measured; the exit status that this means."""
+    if sys.stderr.isatty() and not (quiet or as_json):
+        sys.stderr.write("\r\033[K")
+    _print_summary(result, as_json)
+    _explain_import(result.manifest.framework, python, result)
+    return 0 if result.outcome == "completed" else 1
+
+
+def _print_summary(result: Any, as_json: bool) -> None:
     from trainload.cli.show import print_run, summary_json
     from trainload.errors import MissingPart, RecordError
     from trainload.record.layout import WORKER_LOG

@@ -1,5 +1,7 @@
-"""Graph × hardware -> parameters, FLOPs, bytes, bounds on memory and time; pure.
+"""Graph or op trace × hardware -> parameters, FLOPs, bytes, peak memory, bounds; pure.
 
+What a graph alone tells is offered here; what needs a trace stands in `memory`, `device_memory`,
+`ram` and their neighbours, which are imported by whoever has one.
 Standard library only, runs nothing and reads no device: every figure is computed, and its type
 says so. Measured and predicted figures live in other rooms.
 """

@@ -6,7 +6,7 @@ settings: no largest split size, no expandable segments, no rounding to powers o
 """
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +116,10 @@ class CachingAllocator:
     def holds(self, key: Hashable) -> bool:
         """Whether something is held under the key."""
         return key in self._held
+
+    def held(self) -> Iterator[tuple[Hashable, int]]:
+        """Every key in use with the bytes of its block, which may be larger than the request."""
+        return ((key, block.size) for key, block in self._held.items() if block is not None)
 
     def release_cached(self) -> int:
         """Give every wholly free segment back to the driver; how many bytes that freed."""

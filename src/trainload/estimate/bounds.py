@@ -25,7 +25,7 @@ class MemoryBoundEstimate:
     optimizer_bytes: int
     kept_bytes: int
     weight_copy_bytes: int
-    device_bytes: int | None
+    capacity_bytes: int | None
     """The device's memory; None without a device, or where its catalogue entry states none."""
 
     @property
@@ -43,7 +43,7 @@ class MemoryBoundEstimate:
     @property
     def verdict(self) -> MemoryVerdict:
         """A lower bound can show that a step does not fit, never that it does."""
-        if self.device_bytes is not None and self.bound_bytes > self.device_bytes:
+        if self.capacity_bytes is not None and self.bound_bytes > self.capacity_bytes:
             return "does not fit"
         return "not known"
 
@@ -80,7 +80,7 @@ def estimate_memory_bound(step: StepEstimate, device: Device | None = None) -> M
         optimizer_bytes=step.total("optimizer_bytes"),
         kept_bytes=step.total("kept_bytes"),
         weight_copy_bytes=step.total("weight_copy_bytes"),
-        device_bytes=None if memory is None else round(memory),
+        capacity_bytes=None if memory is None else round(memory),
     )
 
 

@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from trainload.errors import SettingError
+from trainload.errors import UnknownHardware
 
 CATALOGUE_FORMAT = 1
 
@@ -36,10 +36,6 @@ KINDS = ("data-centre GPU", "workstation GPU", "gaming GPU", "laptop GPU", "boar
 
 _TEXTS = ("name", "title", "maker", "kind", "note")
 _KEYS = {*_TEXTS, *FIGURES, "aliases", "year", "checked"}
-
-
-class UnknownHardware(SettingError):
-    """A device that the catalogue does not hold, or a file that describes none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -137,6 +137,7 @@ def fields_from_facts(manifest: Manifest, facts: WorkerFacts) -> dict[str, Any]:
         "model": facts.model,
         "memory": facts.memory,
         "layers": _layers_field(manifest, facts),
+        "checkpoints": tuple(facts.checkpoints),
         "phases": tuple(facts.phases),
         "training_completed": (facts.end or {}).get("outcome") == "completed",
     }

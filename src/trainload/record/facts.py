@@ -25,6 +25,8 @@ class WorkerFacts:
     windows: int = 0
     window_cost_s: float = 0.0
     layers_failure: str | None = None
+    checkpoints: list[dict[str, Any]] = field(default_factory=list)
+    checkpoint_failures: list[str] = field(default_factory=list)
     phases: list[dict[str, Any]] = field(default_factory=list)
     end: dict[str, Any] | None = None
     steps: int = 0
@@ -57,6 +59,8 @@ class WorkerFacts:
             self.window_cost_s += event["cost_s"]
         elif kind == "layers" and event.get("state") == "failed":
             self.layers_failure = str(event.get("reason"))
+        elif kind == "checkpoint":
+            self._add_checkpoint(event)
         elif kind == "phase":
             self._add_phase(event, start_s)
         elif kind == "steps":
@@ -71,6 +75,13 @@ class WorkerFacts:
         steps = [] if probe is None else [f"steps were no longer seen: {probe}"]
         layers = self.layers_failure
         return steps + ([] if layers is None else [f"layers were no longer traced: {layers}"])
+
+    def _add_checkpoint(self, event: Mapping[str, Any]) -> None:
+        if event.get("state") == "saved":
+            names = ("file", "epoch", "step", "bytes", "cost_s")
+            self.checkpoints.append({name: event.get(name) for name in names})
+        elif event.get("state") == "failed":
+            self.checkpoint_failures.append(f"not saved: {event.get('reason')}")
 
     def _add_phase(self, event: Mapping[str, Any], start_s: float) -> None:
         name, t_s = event.get("name"), event.get("t_s")

@@ -64,6 +64,12 @@ class Manifest:
     torch's allocator on its device; bytes, null where nothing told them. {} where it never said."""
     layers: Mapping[str, Any] | None = None
     """`budget`, `windows` (how many), `cost_s`, `failure`; None where layers were not traced."""
+    task: Literal["train", "validate"] = "train"
+    """`validate` trains nothing: it scores the checkpoint that `continues` names."""
+    continues: Mapping[str, Any] | None = None
+    """The checkpoint it began from: `run_id`, `path`, `epoch`, `step`, `framework`; else None."""
+    checkpoints: tuple[Any, ...] = ()
+    """`file`, `epoch`, `step`, `bytes` and `cost_s` of each checkpoint in the directory."""
     processes: int = 1
     """How many processes train together; the first one, of rank 0, speaks for the run."""
     phases: tuple[Any, ...] = ()

@@ -112,8 +112,18 @@ def _epoch_row(event: Mapping[str, Any], start_s: float) -> dict[str, Any] | Non
         "validation_s": validation_s,
         "steps": event.get("steps") if _is_index(event.get("steps")) else None,
         "train_loss": _number_or_none(event.get("train_loss")),
+        "input_wait_s": _number_or_none(event.get("input_wait_s")),
         **{f"validation_{m}": _number_or_none(metrics.get(m)) for m in EPOCH_METRICS},
+        **{f"validation_{m}": value for m, value in _top_scores(metrics.get("top_n")).items()},
     }
+
+
+def _top_scores(scores: Any) -> dict[str, float | None]:
+    """The top-n accuracies that a run was asked for, by name; top5's is counted in any run."""
+    if not isinstance(scores, Mapping):
+        return {}
+    asked = sorted(int(n) for n in scores if isinstance(n, str) and n.isdecimal() and len(n) < 10)
+    return {f"top{n}_accuracy": _number_or_none(scores.get(str(n))) for n in asked}
 
 
 def _epochs_frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
@@ -127,7 +137,9 @@ def _epochs_frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
         "validation_s": pl.Float64,
         "steps": pl.Int64,
         "train_loss": pl.Float64,
+        "input_wait_s": pl.Float64,
         **{f"validation_{metric}": pl.Float64 for metric in EPOCH_METRICS},
+        **{name: pl.Float64 for row in rows for name in row if name.startswith("validation_")},
     }
     return pl.DataFrame(rows, schema=schema, orient="row", strict=False)
 

@@ -41,19 +41,19 @@ def render_html(
     plots = [
         plot_run(run, summary, found) for (run, summary), found in zip(runs, layers, strict=True)
     ]
-    script, library = _asset("report.js"), _load_plotlyjs()
+    script, library = load_asset("report.js"), load_plotlyjs()
     title = title_of(runs[0][0].manifest) if len(runs) == 1 else f"{len(runs)} runs"
     return "\n".join(
         (
             "<!DOCTYPE html>",
             '<html lang="en" data-theme="auto">',
             '<head><meta charset="utf-8">',
-            _render_policy(library, script),
+            render_policy(library, script),
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
             '<link rel="icon" href="data:,">',
             f"<title>{escape(title)} – trainload</title>",
-            f"<style>{_asset('report.css')}</style></head>",
+            f"<style>{load_asset('report.css')}</style></head>",
             "<body>",
             '<a class="skip" href="#content">Skip to the report</a>',
             _render_top(runs),
@@ -158,7 +158,7 @@ def _comparison_row(at: int, run: Run, summary: RunSummary) -> tuple[str, ...]:
     )
 
 
-def _render_policy(*scripts: str) -> str:
+def render_policy(*scripts: str) -> str:
     """A content policy: only these very scripts run, and nothing is fetched."""
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'"
@@ -172,12 +172,14 @@ def _render_policy(*scripts: str) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
+def load_asset(name: str) -> str:
+    """A style or script of this room."""
     return files("trainload.report").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache
-def _load_plotlyjs() -> str:
+def load_plotlyjs() -> str:
+    """Plotly's script, fit to stand inside a page; MissingPart where it is not installed."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:

@@ -44,6 +44,7 @@ _SCORES = (
     "validation_f1_macro",
     "validation_top5_accuracy",
 )
+_TOP_N = re.compile(r"validation_top\d+_accuracy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +146,7 @@ def plot_run(run: Run, summary: RunSummary, layers: RunLayers | None = None) -> 
         (loss_curve(run.steps), Figure(title="Training loss", axis="loss", columns=("loss",))),
         *(
             (epoch_curves(run.epochs, run.steps, columns), figure)
-            for columns, figure in _epoch_figures()
+            for columns, figure in _epoch_figures(run.epochs.columns)
         ),
     ]
     training = tuple(figure for curves, figure in sets if curves.curves)
@@ -207,11 +208,12 @@ def series_names(figure: Mapping[str, Any]) -> list[str]:
     return [series["name"] for series in figure["series"]]
 
 
-def _epoch_figures() -> list[tuple[Sequence[str], Figure]]:
+def _epoch_figures(columns: Sequence[str]) -> list[tuple[Sequence[str], Figure]]:
     losses = ("train_loss", "validation_loss")
+    scores = (*_SCORES, *(c for c in columns if _TOP_N.fullmatch(c) and c not in _SCORES))
     return [
         (losses, Figure(title="Loss by epoch", axis="loss", columns=losses)),
-        (_SCORES, Figure(title="Validation by epoch", axis="score", columns=_SCORES, percent=True)),
+        (scores, Figure(title="Validation by epoch", axis="score", columns=scores, percent=True)),
     ]
 
 

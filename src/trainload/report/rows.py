@@ -74,8 +74,18 @@ def time_rows(summary: RunSummary) -> list[Row]:
             else MISSING,
         ),
         ("throughput", render_rate(summary.examples_per_s)),
+        *_input_rows(summary),
         ("peak memory of the run", render_bytes(summary.peak_rss_bytes)),
     ]
+
+
+def _input_rows(summary: RunSummary) -> list[Row]:
+    """How long steps waited for their rows; no row where nobody measured it."""
+    wait_s = summary.input_wait_s
+    if wait_s is None or not summary.training_s:
+        return []
+    share = render_percent(wait_s / summary.training_s)
+    return [("input wait", f"{render_seconds(wait_s)} ({share} of the training time)")]
 
 
 def render_warmup(summary: RunSummary) -> str:
@@ -133,11 +143,31 @@ def quality_rows(summary: RunSummary, manifest: Manifest) -> list[Row]:
         return [("quality", "known to the script alone: see worker.log")]
     if "watched" in manifest.workload:
         return [("quality", "known to the watched program alone")]
+    before = course_rows(manifest)
     if summary.final is None:
-        return [("quality", "no epoch finished")]
-    rows = [(f"last epoch ({summary.final.epoch + 1})", render_score(summary.final))]
+        return [*before, ("quality", "no epoch finished")]
+    if manifest.task == "validate":
+        return [*before, ("scores", render_score(summary.final))]
+    rows = [*before, (f"last epoch ({summary.final.epoch + 1})", render_score(summary.final))]
     if summary.best is not None:
         rows.append((f"best epoch ({summary.best.epoch + 1})", render_score(summary.best)))
+    return rows
+
+
+def course_rows(manifest: Manifest) -> list[Row]:
+    """What the run began from and what it saved; no rows where it did neither."""
+    rows = []
+    if manifest.continues is not None:
+        told = mapping(manifest.continues)
+        origin = clean_text(told.get("run_id") or told.get("path"))
+        words = f"{origin} after {told.get('epoch')} epochs ({clean_text(told.get('framework'))})"
+        rows.append(("validates" if manifest.task == "validate" else "continues", words))
+    if manifest.checkpoints:
+        last = mapping(manifest.checkpoints[-1])
+        count = len(manifest.checkpoints)
+        others = f", and {count - 1} before" if count > 1 else ""
+        size = render_bytes(number_of(last.get("bytes")))
+        rows.append(("saved", f"{clean_text(last.get('file'))} ({size}){others}"))
     return rows
 
 

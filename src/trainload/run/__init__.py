@@ -3,18 +3,28 @@
 Part of the measuring wing: standard library and psutil, nothing heavier.
 """
 
+from trainload.run.choices import environments_folder
+from trainload.run.continuation import Continuation, plan_continuation, plan_validation
+from trainload.run.decoder import check_decoder
 from trainload.run.driver import execute_run
 from trainload.run.environments import (
-    FRAMEWORKS,
     Environment,
-    check_import,
     create_environment,
-    environments_folder,
+    explain_import,
     find_environment,
-    inspect_interpreter,
     list_environments,
+    ready_interpreter,
     remove_environment,
     use_interpreter,
+)
+from trainload.run.frameworks import FRAMEWORKS
+from trainload.run.interpreters import check_import, inspect_interpreter
+from trainload.run.op_trace import (
+    BuildFunction,
+    OpTraceRequest,
+    OpTraceResult,
+    parse_build,
+    spawn_op_trace,
 )
 from trainload.run.progress import render_progress
 from trainload.run.request import (
@@ -22,25 +32,38 @@ from trainload.run.request import (
     RunRequest,
     RunResult,
     prepare_request,
+    request_continuation,
     traces_layers_by_default,
 )
 
 __all__ = [
     "FRAMEWORKS",
+    "BuildFunction",
+    "Continuation",
     "Environment",
+    "OpTraceRequest",
+    "OpTraceResult",
     "RunProgress",
     "RunRequest",
     "RunResult",
+    "check_decoder",
     "check_import",
     "create_environment",
     "environments_folder",
     "execute_run",
+    "explain_import",
     "find_environment",
     "inspect_interpreter",
     "list_environments",
+    "parse_build",
+    "plan_continuation",
+    "plan_validation",
     "prepare_request",
+    "ready_interpreter",
     "remove_environment",
     "render_progress",
+    "request_continuation",
+    "spawn_op_trace",
     "traces_layers_by_default",
     "use_interpreter",
 ]

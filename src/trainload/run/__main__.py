@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from trainload.errors import TrainloadError
+from trainload.run.decoder import check_decoder
 from trainload.run.driver import execute_run
 from trainload.run.progress import render_progress
 from trainload.run.request import RunProgress, prepare_request, traces_layers_by_default
@@ -50,6 +51,7 @@ def main() -> int:
             processes=options.processes,
             layer_budget=options.layer_budget if layers else None,
         )
+        check_decoder(request)
         result = execute_run(request, _print_line)
     except TrainloadError as error:
         sys.stderr.write(f"error: {error}\n")

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ from trainload.record import (
     load_other_ranks,
     rank_warnings,
 )
+from trainload.record.checkpoints import checkpoint_metadata
+from trainload.run.estimated import adopt_estimate
 from trainload.run.interrupts import Terminated, interrupts_ignored, signals_as_interrupts
 from trainload.run.overhead import measure_overhead
 from trainload.run.processes import WorkerProcess, worker_command, worker_environment
@@ -36,7 +38,7 @@ from trainload.run.request import RunProgress, RunRequest, RunResult
 from trainload.run.sampling import Sampling
 from trainload.run.spans import StepSpans
 from trainload.run.verdict import Ending, decide_outcome, read_oom_kills
-from trainload.workload import WatchedWorkload
+from trainload.workload import WatchedWorkload, Workload
 
 POLL_S = 0.5
 INTERRUPT_GRACE_S = 10.0
@@ -58,6 +60,7 @@ def execute_run(
     """
     manifest = _first_manifest(request, wall_clock)
     run = create_run_directory(request.out, request.workload.model, manifest)
+    adopt_estimate(request, run.path)
     with signals_as_interrupts():
         return _Driver(request, run, show, wall_clock).drive()
 
@@ -127,6 +130,7 @@ class _Driver:
 
     def _worker_spec(self) -> dict[str, Any]:
         workload, setting = self.request.workload, self.request.setting
+        continues = self.request.continues
         assert not isinstance(workload, WatchedWorkload), "it trains where it is watched"
         return {
             "format": 1,
@@ -142,6 +146,26 @@ class _Driver:
             "fake": dict(self.request.fake),
             "layers": self._layers_spec(),
             "processes": self._processes_spec(),
+            "save": self._save_spec(),
+            "resume": None if continues is None else {"path": str(continues.path.resolve())},
+            "validate_only": self.request.validate_only,
+        }
+
+    def _save_spec(self) -> dict[str, Any] | None:
+        """Where and when the worker leaves checkpoints; None where it leaves none."""
+        workload = self.request.workload
+        if not self.request.save or not isinstance(workload, Workload):
+            return None
+        folder = self.run.path.resolve()
+        return {
+            "path": str(folder / layout.CHECKPOINT),
+            "every": self.request.save_every,
+            # Braces of the folder's own name are no places to fill.
+            "epoch_form": str(folder).replace("{", "{{").replace("}", "}}")
+            + f"/{layout.CHECKPOINT_FORM}",
+            "metadata": checkpoint_metadata(
+                workload.graph, self.run.path.name, asdict(workload.seeds)
+            ),
         }
 
     def _processes_spec(self) -> dict[str, Any] | None:
@@ -265,6 +289,7 @@ class _Driver:
         outcome, reason = decide_outcome(self._ending(status))
         changes: dict[str, Any] = fields_from_facts(self.run.manifest, self.facts)
         self.warnings += rank_warnings(load_other_ranks(self.run.path, self.start_s))
+        self.warnings += self.facts.checkpoint_failures
         if self.sampling is not None:
             changes["sampler"] = self.sampling.summary()
             changes["overhead"] = self._overhead(self.sampling)
@@ -324,6 +349,8 @@ def _first_manifest(request: RunRequest, wall_clock: Callable[[], float]) -> Man
         sampler={"rate_hz": request.rate_hz},
         layers=None if request.layer_budget is None else {"budget": request.layer_budget},
         processes=request.processes,
+        task="validate" if request.validate_only else "train",
+        continues=None if request.continues is None else request.continues.to_json(),
     )
 
 

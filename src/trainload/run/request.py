@@ -9,6 +9,8 @@ from typing import Any
 from trainload.errors import UsageError
 from trainload.hardware import Machine, Setting, read_machine, resolve_setting
 from trainload.record import Manifest, Outcome
+from trainload.record.checkpoints import Checkpoint
+from trainload.run.continuation import Continuation
 from trainload.workload import (
     ScriptWorkload,
     WatchedWorkload,
@@ -46,6 +48,14 @@ class RunRequest:
     fake: Mapping[str, Any] = field(default_factory=dict)
     """Options of the fake framework, for tests of everything around a training."""
     tegrastats_path: str | None = None
+    save: bool = False
+    """Whether the model is saved into the run directory at the end."""
+    save_every: int | None = None
+    """And after every so many epochs."""
+    continues: Checkpoint | None = None
+    """The checkpoint that the training begins from."""
+    validate_only: bool = False
+    """Whether nothing is trained: `continues` is scored on the validation rows."""
 
     def __post_init__(self) -> None:
         if not RATE_LOW_HZ <= self.rate_hz <= RATE_HIGH_HZ:
@@ -60,6 +70,11 @@ class RunRequest:
             raise UsageError(
                 f"--processes {self.processes}: only a script can run in several processes"
             )
+        loader = self.workload.training.loader if isinstance(self.workload, Workload) else None
+        if loader == "native" and self.framework == "jax":
+            raise UsageError("--loader native: jax has no loader of its own; use cache")
+        if self.save and not isinstance(self.workload, Workload):
+            raise UsageError("--save is for the built-in models; a script saves what it likes")
         if self.layer_budget is not None and not 0 < self.layer_budget < 1:
             raise UsageError(
                 f"--layer-budget {self.layer_budget:g}: must lie between 0 and 1, such as 0.03"
@@ -107,21 +122,35 @@ def prepare_request(
     seed: int = 0,
     setting: str | None = None,
     threads: int | None = None,
-    out: Path,
     **options: Any,
 ) -> RunRequest:
     """A request from command-line words: the workload assembled, the setting checked here.
 
     `model` is a family's name or the path of a script, which `arguments` belong to.
     """
-    workload = _choose_workload(model, words, arguments, seed)
+    return _request(_choose_workload(model, words, arguments, seed), setting, threads, **options)
+
+
+def request_continuation(
+    planned: Continuation,
+    *,
+    setting: str | None = None,
+    threads: int | None = None,
+    **options: Any,
+) -> RunRequest:
+    """A request to go on from a checkpoint, or to score it."""
+    return _request(planned.workload, setting, threads, continues=planned.checkpoint, **options)
+
+
+def _request(
+    workload: Workload | ScriptWorkload, setting: str | None, threads: int | None, **options: Any
+) -> RunRequest:
     machine = read_machine()
     return RunRequest(
         workload=workload,
         machine=machine,
         setting=resolve_setting(setting, threads, machine),
         asked={"setting": setting, "threads": threads},
-        out=out,
         **options,
     )
 

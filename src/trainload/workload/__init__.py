@@ -23,6 +23,7 @@ from trainload.workload.models import (
     input_words,
     parse_options,
 )
+from trainload.workload.recorded import refit_data, workload_from_json
 from trainload.workload.script import ScriptWorkload, looks_like_script, script_workload
 from trainload.workload.spec import Optimizer, Seeds, Training, Workload
 from trainload.workload.watched import WatchedWorkload
@@ -58,8 +59,10 @@ __all__ = [
     "mlp_graph",
     "parse_options",
     "parse_words",
+    "refit_data",
     "scan_csv",
     "script_workload",
     "settable_names",
     "split_word",
+    "workload_from_json",
 ]

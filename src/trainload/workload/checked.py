@@ -82,6 +82,9 @@ def parse_word(annotation: Any, text: str, where: str) -> Any:
             value = int(text.replace("_", ""))
         elif base is float:
             value = float(text)
+        elif origin is tuple:
+            inner = typing.get_args(base)[0]
+            value = tuple(parse_word(inner, word.strip(), where) for word in text.split(","))
         elif origin is Literal:
             value = next((a for a in typing.get_args(base) if str(a) == text), text)
         else:

@@ -27,6 +27,7 @@ from trainload.workload.datasets_images import (
 )
 from trainload.workload.datasets_npy import FEATURES, NpyArray, NpyData, scan_npy
 from trainload.workload.datasets_remote import fetch_remote, is_address
+from trainload.workload.datasets_subset import find_subset, scan_subset
 from trainload.workload.datasets_synthetic import (
     synthetic_data,
     tells_next_token,
@@ -41,6 +42,7 @@ FITTING: Mapping[str, tuple[Examples, ...]] = {
     "synthetic": get_args(Examples),
     "csv": ("features",),
     "folder": ("images",),
+    "subset": ("images",),
     "cifar10": ("images", "features"),
     "mnist": ("images", "features"),
     "npy": get_args(Examples),
@@ -116,9 +118,10 @@ def survey_data(name: str, model: Model, options: DataOptions, given: Mapping[st
         )
     if kind == "npy":
         return _Arrays(*scan_npy(path), options, address)
-    images: Any = kind
     own = "validation_fraction" not in given
-    return _Images(scan_images(images, path), options, own, cache, address)
+    images: Any = kind
+    found = scan_subset(path) if kind == "subset" else scan_images(images, path)
+    return _Images(found, options, own, cache, address)
 
 
 def cache_folder(word: str | None) -> Path:
@@ -142,6 +145,8 @@ def split_word(word: str) -> tuple[str | None, str | None]:
 
 def recognise(path: Path, word: str) -> str:
     """The kind of data that stands at a path."""
+    if find_subset(path) is not None:
+        return "subset"
     if path.is_dir():
         if has_cifar10(path):
             return "cifar10"

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from trainload.errors import WorkloadError
 from trainload.workload.datasets import Fraction
 
-ImageKind = Literal["folder", "cifar10", "mnist"]
+ImageKind = Literal["folder", "subset", "cifar10", "mnist"]
 Resize = Literal["none", "pad", "nearest", "fit"]
 
 CIFAR10_CLASSES = (
@@ -180,10 +180,22 @@ def _class_folders(path: Path) -> list[Path]:
 
 
 def _image_names(folder: Path) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:  # noqa: PTH122 - a million names
-                yield entry.name
+    """Names of images in the folder and in those inside it, hidden ones left out."""
+    # A link may lead back to a folder above: each is read once.
+    seen = set()
+    waiting = [str(folder)]
+    while waiting:
+        place = waiting.pop()
+        found = os.stat(place)  # noqa: PTH116 - a million names
+        if (found.st_dev, found.st_ino) in seen:
+            continue
+        seen.add((found.st_dev, found.st_ino))
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:  # noqa: PTH122
+                    yield entry.name
+                elif not entry.name.startswith(".") and entry.is_dir():
+                    waiting.append(entry.path)
 
 
 def _listed_suffixes() -> str:

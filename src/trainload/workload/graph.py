@@ -4,6 +4,8 @@ Names, kinds, inputs and attributes go in; shapes, parameters and FLOPs are infe
 Builds no module and reads no file.
 """
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -76,6 +78,11 @@ class LayerGraph:
     def output_shape(self) -> Shape:
         """Shape of the output for one example."""
         return next(layer.output_shape for layer in self.layers if layer.name == self.output)
+
+    @property
+    def sha256(self) -> str:
+        """What tells this graph from every other: of its JSON form, names of keys in order."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able copy that `graph_from_json` reads back to an equal graph."""

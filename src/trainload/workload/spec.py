@@ -11,6 +11,8 @@ from trainload.workload.graph import LayerGraph
 
 OptimizerName = Literal["adam", "adamw", "sgd", "rmsprop", "adagrad"]
 Precision = Literal["float32", "bf16"]
+Validate = Literal["epoch", "end", "never"]
+Loader = Literal["cache", "native"]
 Positive = Annotated[float, Bounds(above=0)]
 NotNegative = Annotated[float, Bounds(low=0)]
 Seed = Annotated[int, Bounds(low=0, high=2**31 - 1)]
@@ -39,13 +41,21 @@ class Seeds:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How long and in which portions; batch 512 is study L's."""
+    """How long, in which portions and how it is fed and validated; batch 512 is study L's."""
 
     batch_size: Annotated[int, Bounds(low=1, high=10**8)] = 512
     epochs: Annotated[int, Bounds(low=1, high=10**7)] = 10
     max_steps: Annotated[int, Bounds(low=1)] | None = None
     """Stop after so many steps, wherever the epoch stands; None trains all epochs."""
     precision: Precision = "float32"
+    validate: Validate = "epoch"
+    """When the validation rows are run over: after each epoch, the last one, or never."""
+    top: tuple[Annotated[int, Bounds(low=1)], ...] = ()
+    """Each n whose top-n accuracy is counted."""
+    loader: Loader = "cache"
+    """Who brings the training rows: our memory-mapped cache, or the framework's own pipeline."""
+    loader_workers: Annotated[int, Bounds(low=0, high=256)] = 2
+    """Processes or threads of a native loader."""
     optimizer: Optimizer = field(default_factory=Optimizer)
 
 
@@ -70,6 +80,12 @@ class Workload:
             raise WorkloadError(
                 f"{self.model}: the output gives {list(graph.output_shape)}, "
                 f"but the data has {data.class_count} classes"
+            )
+        too_many = [n for n in self.training.top if n > data.class_count]
+        if too_many:
+            raise WorkloadError(
+                f"--top {too_many[0]}: {self.model} tells {data.class_count} classes apart; "
+                "give a smaller number"
             )
 
     @property

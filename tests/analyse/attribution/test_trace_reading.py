@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from kineto import HEADER, Trace, cpu_step
 
 from trainload.analyse.attribution import collect_trace, open_trace
-from trainload.analyse.attribution.events import Window, nanoseconds
+from trainload.analyse.attribution._values import nanoseconds
+from trainload.analyse.attribution.events import Window
 from trainload.analyse.attribution.header import parse_header
 from trainload.errors import TraceError
 

@@ -1,6 +1,6 @@
 """Attribution: where each instant of a traced step went, by layer and phase, with a remainder.
 
-Reads Kineto traces and runs; draws nothing and writes nothing.
+Reads Kineto's traces, windows that the worker labelled, and runs; draws nothing.
 """
 
 from trainload.analyse.attribution.advice import advise

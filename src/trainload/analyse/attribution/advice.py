@@ -81,6 +81,9 @@ def _dominant(ranks: Sequence[RankLayers]) -> Iterator[Advice]:
 
 
 def _memory(ranks: Sequence[RankLayers]) -> Iterator[Advice]:
+    if not any(node.memory and node.memory.activation_bytes for node in ranks[0].nodes):
+        # Parameters alone are not what a layer holds.
+        return
     sizes = [(node, _bytes(node)) for node in ranks[0].nodes]
     total = sum(size for _, size in sizes)
     if total <= 0 or sum(size > 0 for _, size in sizes) < FEWEST_LAYERS:

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
+from trainload.analyse.attribution._values import nanoseconds, printable, whole
+from trainload.analyse.attribution.labels import CATEGORIES, LabelledEvents
+
 NODE_PREFIX = "autograd::engine::evaluate_function: "
-_LARGEST = 1 << 61
 _COMMUNICATION = re.compile(
     r"\bgloo:|\bnccl:|\bc10d::|_c10d_functional|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all"
     r"|broadcast_coalesced|copy_bucket_to_grad|record_param_comms",
@@ -145,6 +147,7 @@ class Window:
         self.index = index
         self.host, self.device = HostEvents(), DeviceEvents()
         self.calls, self.memory = CallEvents(), MemoryEvents()
+        self.labelled = LabelledEvents()
         self.names: list[str] = []
         self.roles: list[Role] = []
         self.events = 0
@@ -165,6 +168,9 @@ class Window:
                     self._add_call(event, category)
                 elif category in _DEVICE:
                     self._add_device(event, _DEVICE[category])
+                elif category in CATEGORIES:
+                    self.labelled.add(event)
+                    self.events += 1
             elif phase == "i" and event.get("name") == "[memory]":
                 self._add_memory(event)
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
@@ -249,33 +255,3 @@ class Window:
             self.roles.append(role)
             self.compiled |= name.startswith(("Torch-Compiled Region", "CompiledFunction"))
         return found
-
-
-def printable(name: str) -> str:
-    """The same name without halves of characters, which JSON can hold but no file."""
-    return name.encode("utf-8", "replace").decode()
-
-
-def nanoseconds(microseconds: Any) -> int:
-    """Exact nanoseconds of a time in microseconds, as the text of the number or a whole one."""
-    if type(microseconds) is str:
-        before, _, after = microseconds.partition(".")
-        try:
-            found = int(before) * 1000
-            if after:
-                thousandths = int((after + "00")[:3])
-                found += -thousandths if before.startswith("-") else thousandths
-        except ValueError:
-            found = round(float(microseconds) * 1000)
-    elif type(microseconds) is int:
-        found = microseconds * 1000
-    else:
-        raise TypeError
-    if not -_LARGEST < found < _LARGEST:
-        raise ValueError
-    return found
-
-
-def whole(value: Any, missing: int) -> int:
-    """A whole number that a column can hold; `missing` for anything else."""
-    return value if type(value) is int and -_LARGEST < value < _LARGEST else missing

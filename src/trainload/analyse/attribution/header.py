@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from trainload.analyse.attribution.events import printable
+from trainload.analyse.attribution._values import printable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from trainload.analyse.attribution.energy import PowerRange, find_power
 from trainload.analyse.attribution.events import Window
 from trainload.analyse.attribution.header import TraceHeader, parse_header
 from trainload.analyse.attribution.host import Layering, choose_layering, follow_host
+from trainload.analyse.attribution.labelled import partition_labelled
 from trainload.analyse.attribution.memory import Layer, ObservedMemory, observe_memory
 from trainload.analyse.attribution.partition import Part, StepParts, busiest_device, partition
 from trainload.analyse.attribution.steps import HostStep, StepSource, find_steps
@@ -110,6 +111,9 @@ class _Trace:
         """Partition one window."""
         source, steps = find_steps(window)
         steps = self._wanted(window, source, steps)
+        if len(window.labelled):
+            self._add_labelled(window, source, steps)
+            return
         self.layering = choose_layering(window)
         host = follow_host(window, self.layering)
         device = busiest_device(window)
@@ -123,6 +127,18 @@ class _Trace:
             self.memory[layer] = _larger(seen, self.memory.get(layer))
         if self.header.times_steps(window.index):
             for parts in partition(window, host, steps, device):
+                share_update(parts, self.header.modules)
+                self.steps.append((window.index, parts))
+
+    def _add_labelled(self, window: Window, source: StepSource, steps: list[HostStep]) -> None:
+        """One of a framework whose events the worker has given to their layers already."""
+        self.layering = "layer ranges"
+        self._damaged += window.damaged
+        self._note_window(window, source, None)
+        found = partition_labelled(window, steps, self.header.modules)
+        self.layers.update(found.layers)
+        if self.header.times_steps(window.index):
+            for parts in found.steps:
                 share_update(parts, self.header.modules)
                 self.steps.append((window.index, parts))
 
@@ -177,6 +193,7 @@ class _Trace:
                 f"in {all_scaled} of {len(traced)} traced steps the work alone took longer than "
                 "an untraced step: all its times are scaled down"
             )
+        self._note_fused([parts for _, parts in traced])
         self._last_notes()
         return self._rank_layers(traced, corrected, known, training_s, power)
 
@@ -244,6 +261,15 @@ class _Trace:
             return None
         disturbed = [entry.disturbed for entry in self.header.windows.values()]
         return untraced_step_ns(steps, disturbed, facts.first_step, facts.last_step)
+
+    def _note_fused(self, traced: list[StepParts]) -> None:
+        fused = sum(parts.fused_ns for parts in traced)
+        if fused:
+            fraction = fused / sum(parts.length_ns for parts in traced)
+            self._note(
+                f"{fraction:.1%} of the traced steps are operations fused from several layers: "
+                "each is shared out over its layers by their work"
+            )
 
     def _last_notes(self) -> None:
         if self._damaged:

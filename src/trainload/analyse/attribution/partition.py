@@ -53,6 +53,8 @@ class StepParts:
     """At least one kernel ran (on a CPU: an operation)."""
     hidden_ns: int = 0
     """Communication that ran beside computing."""
+    fused_ns: int = 0
+    """In operations that a compiler made of several layers' or phases' work."""
 
     @property
     def length_ns(self) -> int:
@@ -87,7 +89,7 @@ def part_of(owner: Owner) -> Part:
     return Part(owner.kind, owner.root, owner.layer, owner.phase)
 
 
-def _idle_of(owner: Owner, cause: Cause) -> Part:
+def idle_of(owner: Owner, cause: Cause) -> Part:
     if cause != "host":
         return Part("idle", cause=cause)
     return Part("idle", owner.root, owner.layer, owner.phase, cause)
@@ -122,7 +124,7 @@ def _add_cpu(parts: StepParts, host: HostTimeline, state: int, start: int, end: 
     if talking:
         parts.add(TALK, talking)
     if end - start > talking:
-        part = REMAINDER if state == NOWHERE else _idle_of(owner, "host")
+        part = REMAINDER if state == NOWHERE else idle_of(owner, "host")
         parts.add(part, end - start - talking)
 
 
@@ -271,7 +273,7 @@ class _DevicePartition:
                 cause = "input"
             elif mode is Mode.SYNCHRONISE:
                 cause = "synchronise"
-            parts.add(_idle_of(owner, cause), until - begin)
+            parts.add(idle_of(owner, cause), until - begin)
 
     def _launcher(self, at: int) -> int | None:
         """The thread that launched the device event which begins at or after an instant."""

@@ -27,11 +27,12 @@ def find_steps(window: Window) -> tuple[StepSource, list[HostStep]]:
     """The window's steps in order of time, and what told them."""
     marks = _named(window, Role.MARK)
     if len(marks) >= 2:
-        # A number left out means a mark that was lost: two steps must not pass for one.
+        # A number left out means a mark that was lost: two steps must not pass for one. A number
+        # that comes twice has something else than a step between its marks.
         return "marks", [
             HostStep(step=after[2], begin_ns=before[0], end_ns=after[0])
             for before, after in pairwise(marks)
-            if after[2] - before[2] <= 1
+            if after[2] - before[2] == 1
         ]
     ranges = _named(window, Role.PROFILER_STEP)
     if ranges:

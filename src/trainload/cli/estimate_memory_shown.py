@@ -1,0 +1,170 @@
+"""The memory of a step as text: why, and what would help; computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainload.cli.printing import render_columns
+from trainload.estimate.memory import MemoryEstimate, Span
+from trainload.estimate.memory_answer import Alternative, MeasuredPeak, MemoryAnswer
+from trainload.estimate.memory_replay import CATEGORIES, CurvePoint, thin_curve
+from trainload.estimate.ram import RamEstimate
+from trainload.report.memory_wording import (
+    NO_LAYER,
+    SPANS,
+    all_notes,
+    group_layers,
+    render_between,
+    render_chance,
+    render_gain,
+    render_part,
+    render_peak_place,
+    render_verdict,
+)
+from trainload.report.wording import clean_text
+from trainload.units import render_bytes
+
+MOST_LAYERS = 5
+"""Layers named among the activations at the peak."""
+CURVE_COLUMNS, CURVE_ROWS = 64, 6
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_PHASES = {"forward": "forward", "backward": "backward", "update": "update", "other": ""}
+
+
+def memory_lines(answer: MemoryAnswer, head: str) -> list[str]:
+    """The verdict, what is trained, why, and what would help; nothing where nothing was traced."""
+    estimate = answer.estimate
+    if answer.ram is not None:
+        return [render_verdict(answer) or "", head, "", *_ram_lines(answer.ram)]
+    if estimate is None:
+        return []
+    lines = [render_verdict(answer) or "", head, "", "why", *_span_lines(estimate)]
+    lines += ["", f"at the fullest moment ({render_peak_place(estimate)})", *_part_lines(estimate)]
+    lines += ["", *curve_lines(estimate.curve)]
+    lines += [f"  {note}" for note in all_notes(answer)]
+    if answer.alternatives or answer.largest_batch is not None:
+        lines += ["", *_help_lines(answer)]
+    return lines
+
+
+def measured_lines(measured: MeasuredPeak) -> list[str]:
+    """What a few real steps took."""
+    rows = [
+        ("peak allocated on the GPU", measured.allocated_bytes),
+        ("peak reserved on the GPU", measured.reserved_bytes),
+        ("peak resident memory", measured.rss_bytes),
+        ("its growth by building and training", measured.rss_growth_bytes),
+    ]
+    width = max(len(name) for name, _ in rows)
+    return [
+        f"measured on this machine: {measured.outcome}",
+        *(f"  {name.ljust(width)}  {render_bytes(size):>9}" for name, size in rows),
+        f"  record: {measured.path}",
+    ]
+
+
+def _ram_lines(ram: RamEstimate) -> list[str]:
+    rows = [
+        ("tensors and copies of them, at the fullest moment", ram.held_bytes),
+        ("what malloc keeps resident for them", ram.heap_bytes),
+        ("libraries that training is the first to use", ram.libraries_bytes),
+    ]
+    width = max(len(name) for name, _ in rows)
+    return ["why", *(f"  {name.ljust(width)}  {render_bytes(size):>9}" for name, size in rows)]
+
+
+def _span_lines(estimate: MemoryEstimate) -> list[str]:
+    rows = []
+    for name, title, words in SPANS:
+        span: Span = getattr(estimate, name)
+        rows.append((f"  {title}", render_bytes(span.value_bytes), render_between(span), words))
+    table = render_columns(("", "", "19 in 20 within", ""), rows, right={1})
+    return table.splitlines()
+
+
+def _part_lines(estimate: MemoryEstimate) -> list[str]:
+    peak = estimate.peak
+    total = max(peak.total_bytes, 1)
+    parts = sorted(
+        ((name, peak.by_category[name]) for name in CATEGORIES if peak.by_category[name]),
+        key=lambda part: -part[1],
+    )
+    rows = [
+        (
+            f"  {render_part(name)}",
+            render_bytes(size),
+            f"{size / total * 100:.0f} %",
+            _bar(size / total),
+        )
+        for name, size in parts
+    ]
+    lines = render_columns(("", "", "", ""), rows, right={1, 2}).splitlines()[1:]
+    lines += _named("activations by part of the model", group_layers(peak.activations_by_layer))
+    return lines + _named("largest activations", peak.activations_by_layer)
+
+
+def _named(title: str, sizes: Mapping[str, int]) -> list[str]:
+    """The largest few in one line; none where there are none."""
+    largest = list(sizes.items())[:MOST_LAYERS]
+    if not largest:
+        return []
+    named = ", ".join(
+        f"{clean_text(name) or NO_LAYER} {render_bytes(size)}" for name, size in largest
+    )
+    more = len(sizes) - len(largest)
+    return [f"  {title}: {named}" + (f" and {more} more" if more else "")]
+
+
+def _bar(share: float, width: int = 24) -> str:
+    eighths = round(share * width * 8)
+    return "█" * (eighths // 8) + (" ▏▎▍▌▋▊▉"[eighths % 8]).strip()
+
+
+def curve_lines(curve: tuple[CurvePoint, ...]) -> list[str]:
+    """What is held over one step, as a small picture."""
+    if not curve:
+        return []
+    points = thin_curve(curve, CURVE_COLUMNS)
+    top = max(point.peak_bytes for point in points)
+    heights = [round(point.peak_bytes / max(top, 1) * CURVE_ROWS * 8) for point in points]
+    lines = ["memory held over one step"]
+    for row in range(CURVE_ROWS - 1, -1, -1):
+        cells = "".join(_BLOCKS[min(max(height - row * 8, 0), 8)] for height in heights)
+        label = render_bytes(top) if row == CURVE_ROWS - 1 else "0" if row == 0 else ""
+        lines.append(f"  {label:>9} │{cells.rstrip()}")
+    return [*lines, f"  {'':>9} └{_phase_line(points)}"]
+
+
+def _phase_line(points: tuple[CurvePoint, ...]) -> str:
+    """The phases under the picture, each where it begins."""
+    line, before = "", None
+    for at, point in enumerate(points):
+        phase = _PHASES.get(point.phase, "")
+        if phase and phase != before and len(line) <= at:
+            line = line.ljust(at, "─") + f"{phase} "
+            before = phase
+    return line.rstrip()
+
+
+def _help_lines(answer: MemoryAnswer) -> list[str]:
+    lines = ["what would help"]
+    rows = [_help_row(one) for one in answer.alternatives]
+    titles = ("  ", "needs", "less by", "then", "")
+    if rows:
+        lines += render_columns(titles, rows, right={1, 2}).splitlines()
+    largest = answer.largest_batch
+    if largest is not None:
+        said = "none" if largest.batch_size is None else f"{largest.batch_size:,}"
+        lines.append(f"  largest batch that fits: {said} ({largest.note})")
+    return lines
+
+
+def _help_row(one: Alternative) -> tuple[str, ...]:
+    chance = "" if one.verdict != "too close to call" else f" ({render_chance(one.running_out)})"
+    return (
+        f"  {one.name}",
+        render_bytes(one.needed_bytes),
+        render_gain(one.gain_bytes),
+        f"{one.verdict}{chance}",
+        one.option or one.note or "",
+    )

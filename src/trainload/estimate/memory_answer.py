@@ -1,0 +1,74 @@
+"""The whole answer to "will it fit?": the estimate, what else was tried, and what was missing.
+
+Values alone; made by whoever traces, drawn by terminal and report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainload.estimate.memory import MemoryEstimate, Verdict
+from trainload.estimate.ram import RamEstimate
+from trainload.hardware.catalogue import Device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternative:
+    """Another way to train the same, and what it would need."""
+
+    name: str
+    """In few words, such as `bf16`."""
+    option: str | None
+    """The words of this command that ask for it; None where the user's code decides."""
+    needed_bytes: int | None
+    """None where it could not be estimated."""
+    gain_bytes: int | None
+    """Less than without it; negative where it needs more."""
+    verdict: Verdict
+    running_out: float | None
+    note: str | None = None
+    """How it was found, or why it is not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargestBatch:
+    """The most examples in a step with which it is still said to fit."""
+
+    batch_size: int | None
+    """None where not even one example fits, or it is not known."""
+    note: str
+    """How sure that is, or why it is not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredPeak:
+    """What a few real steps on this machine took; a figure is None where nothing tells it."""
+
+    path: str
+    outcome: str
+    steps: int | None
+    allocated_bytes: int | None
+    reserved_bytes: int | None
+    rss_growth_bytes: int | None
+    rss_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryAnswer:
+    """What is known of the memory of a step on a device."""
+
+    title: str
+    """What is trained."""
+    device: Device | None
+    target: str
+    estimate: MemoryEstimate | None
+    missing: str | None
+    """Why there is no estimate; None where there is one."""
+    ram: RamEstimate | None = None
+    """Of training on a processor."""
+    parameters: int | None = None
+    """Of the traced model."""
+    alternatives: tuple[Alternative, ...] = ()
+    largest_batch: LargestBatch | None = None
+    notes: tuple[str, ...] = ()
+    measured: MeasuredPeak | None = None

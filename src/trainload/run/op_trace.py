@@ -1,0 +1,214 @@
+"""Has a worker trace the operations of a training step on fake tensors; nothing is trained.
+
+Leaves the op trace and the worker's log in a folder. Prints nothing; who wants to see progress
+passes a function.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from trainload.errors import UsageError, WorkerError, WorkloadError
+from trainload.record import LineReader, layout
+from trainload.run.interrupts import Terminated, signals_as_interrupts
+from trainload.run.processes import WorkerProcess
+from trainload.workload import ScriptWorkload, Workload
+
+LIMIT_S = 120.0
+_POLL_S = 0.2
+_START_S = 60.0
+"""What an interpreter and its framework may take to start on a slow disk."""
+_GRACE_S = 3.0
+
+ShowTrace = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildFunction:
+    """A function in the user's file that returns a module and the function for its loss."""
+
+    path: Path
+    name: str
+    batch_size: int
+    precision: str = "float32"
+    optimizer: str = "adamw"
+    learning_rate: float = 1e-3
+    momentum: float = 0.9
+
+    def to_worker(self) -> dict[str, Any]:
+        """What the worker needs beyond the trace."""
+        return {
+            "build": {"path": str(self.path.resolve()), "function": self.name},
+            "training": {
+                "batch_size": self.batch_size,
+                "epochs": 1,
+                "precision": self.precision,
+                "optimizer": {
+                    "name": self.optimizer,
+                    "learning_rate": self.learning_rate,
+                    "momentum": self.momentum if self.optimizer == "sgd" else 0.0,
+                },
+            },
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpTraceRequest:
+    """One step to be traced."""
+
+    source: Workload | ScriptWorkload | BuildFunction
+    python: str
+    """Interpreter of torch's environment."""
+    target: Literal["cuda", "cpu"] = "cuda"
+    """Whose choices the step makes."""
+    capability: tuple[int, int] = (9, 0)
+    """Of the GPU, as CUDA numbers it: it decides between attention kernels."""
+    iterations: int = 2
+    limit_s: float = LIMIT_S
+    checkpoint_blocks: bool = False
+    """Whether blocks of the model are computed again on the way back instead of kept."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.limit_s < float("inf"):
+            raise UsageError(f"--limit-s {self.limit_s:g}: must be above 0 seconds")
+        if self.iterations < 1:
+            raise UsageError(f"{self.iterations} iterations: must be at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpTraceResult:
+    """Where the trace is, and how it came about."""
+
+    path: Path
+    steps: int
+    operations: int
+    elapsed_s: float
+    notes: tuple[str, ...]
+
+
+def parse_build(text: str, **options: Any) -> BuildFunction:
+    """`my.py:build` as a function in a file; UsageError where the text is none."""
+    path, colon, name = text.rpartition(":")
+    if not colon or not path.endswith(".py") or not name.isidentifier():
+        raise UsageError(f"{text!r}: must name a file and a function in it, such as my.py:build")
+    if not Path(path).is_file():
+        raise UsageError(f"{path}: no such file")
+    return BuildFunction(path=Path(path), name=name, **options)
+
+
+def spawn_op_trace(
+    request: OpTraceRequest, folder: Path, show: ShowTrace | None = None
+) -> OpTraceResult:
+    """Trace a step in a worker and leave `ops.jsonl.gz` in the folder.
+
+    WorkloadError with the worker's one line where the step cannot be traced.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    start_s = time.monotonic()
+    events = LineReader(path=folder / layout.EVENTS)
+    events.path.unlink(missing_ok=True)
+    trace = folder / layout.OP_TRACE
+    trace.unlink(missing_ok=True)
+    worker = WorkerProcess(request.python, folder / layout.WORKER_LOG, _environment())
+    try:
+        with signals_as_interrupts():
+            worker.send_spec(_spec(request, events.path, trace))
+            facts = _follow(worker, events, request, show, start_s)
+    except (KeyboardInterrupt, Terminated):
+        worker.end(_GRACE_S, signal.SIGINT)
+        raise
+    finally:
+        worker.sweep()
+    done = facts.get("op_trace")
+    if done is None or not trace.is_file():
+        raise _problem(facts, folder / layout.WORKER_LOG)
+    return OpTraceResult(
+        path=trace,
+        steps=int(done["steps"]),
+        operations=int(done["operations"]),
+        elapsed_s=time.monotonic() - start_s,
+        notes=tuple(map(str, done.get("notes", ()))),
+    )
+
+
+def _spec(request: OpTraceRequest, events: Path, trace: Path) -> dict[str, Any]:
+    return {
+        "format": 1,
+        "events_path": str(events.resolve()),
+        "framework": "torch",
+        **request.source.to_worker(),
+        "setting": {},
+        "parent_pid": os.getpid(),
+        "trace": {
+            "path": str(trace.resolve()),
+            "target": request.target,
+            "capability": list(request.capability),
+            "iterations": request.iterations,
+            "limit_s": request.limit_s,
+            "checkpoint_blocks": request.checkpoint_blocks,
+        },
+    }
+
+
+def _environment() -> dict[str, str]:
+    return {
+        **os.environ,
+        # Nothing is computed, so threads would only be started; and no GPU is to be woken.
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _follow(
+    worker: WorkerProcess,
+    events: LineReader,
+    request: OpTraceRequest,
+    show: ShowTrace | None,
+    start_s: float,
+) -> dict[str, Mapping[str, Any]]:
+    """Everything that the worker said, by kind, once it has ended."""
+    facts: dict[str, Mapping[str, Any]] = {}
+    deadline_s = start_s + request.limit_s + _START_S
+    status = None
+    while status is None:
+        status = worker.wait(_POLL_S)
+        for event in events.read_new():
+            if isinstance(event, dict):
+                facts[str(event.get("kind"))] = event
+        now_s = time.monotonic()
+        if show is not None and status is None:
+            show(_render(facts, request, now_s - start_s))
+        if status is None and now_s > deadline_s:
+            # It holds its own limit; this is for one that hangs where no signal reaches it.
+            worker.end(_GRACE_S)
+            raise WorkloadError(
+                f"the step did not end within {request.limit_s:g} s (--limit-s); "
+                "measure a few real steps instead: --measure"
+            )
+    return facts
+
+
+def _render(facts: Mapping[str, Mapping[str, Any]], request: OpTraceRequest, now_s: float) -> str:
+    done = int(facts.get("op_trace_step", {}).get("step", 0))
+    where = f"step {done} of {request.iterations}" if done else "starting torch"
+    if "phase" in facts and not done:
+        where = "building the model"
+    return f"tracing operations: {where}, {now_s:.0f} s"
+
+
+def _problem(facts: Mapping[str, Mapping[str, Any]], log: Path) -> Exception:
+    end = facts.get("end")
+    if end is not None and end.get("reason"):
+        return WorkloadError(str(end["reason"]))
+    try:
+        lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    except OSError:
+        lines = []
+    last = next((line[:200] for line in reversed(lines) if line), "it said nothing")
+    return WorkerError(f"the worker that traces the step died: {last}; its words stand in {log}")

@@ -1,0 +1,60 @@
+"""What makes two trainings the same to a memory estimate, and what kind of model one trains.
+
+Values alone; reads no file.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from trainload.workload.script import ScriptWorkload
+from trainload.workload.spec import Workload
+
+ModelKind = Literal["CNN", "transformer", "recurrent", "MLP", "other"]
+_TELLING: tuple[tuple[str, ModelKind], ...] = (
+    ("self_attention", "transformer"),
+    ("lstm", "recurrent"),
+    ("conv2d", "CNN"),
+    ("linear", "MLP"),
+)
+
+
+def workload_identity(
+    workload: Workload | ScriptWorkload, *, target: str, device: str | None = None
+) -> str:
+    """A digest of all that decides a step's memory: equal for the same step on the same target.
+
+    `target` is cuda or cpu, `device` the catalogue's name where an estimate is for that device; a
+    processor does not change the memory, so its name does not count. Data, seeds and length do not
+    either, nor what an optimizer's settings leave alone.
+    """
+    step = _script(workload) if isinstance(workload, ScriptWorkload) else _graph(workload)
+    document = {**step, "target": target, "device": device if target != "cpu" else None}
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]
+
+
+def model_kind(workload: Mapping[str, Any]) -> ModelKind:
+    """Of the workload in a run.json, by the layers of its graph; `other` for a script."""
+    graph = workload.get("graph")
+    layers = graph.get("layers", ()) if isinstance(graph, Mapping) else ()
+    kinds = {layer.get("kind") for layer in layers if isinstance(layer, Mapping)}
+    return next((kind for name, kind in _TELLING if name in kinds), "other")
+
+
+def _graph(workload: Workload) -> dict[str, Any]:
+    training, rule = workload.training, workload.training.optimizer
+    return {
+        "graph": workload.graph.to_json(),
+        "batch_size": training.batch_size,
+        "precision": training.precision,
+        "optimizer": rule.name,
+        # Of momentum only whether there is one: it keeps a copy of the weights.
+        "momentum": rule.name == "sgd" and rule.momentum > 0,
+    }
+
+
+def _script(workload: ScriptWorkload) -> dict[str, Any]:
+    path = workload.to_worker()["script"]["path"]
+    return {"script": path, "arguments": list(workload.arguments), "sha256": workload.sha256}

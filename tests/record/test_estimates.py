@@ -1,0 +1,133 @@
+"""Estimates wait for the run of their workload, and are copied into its directory."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from trainload.errors import RecordError
+from trainload.record import layout
+from trainload.record.estimates import (
+    FOLDER_VARIABLE,
+    copy_estimate,
+    estimates_folder,
+    keep_estimate,
+    load_estimate,
+    load_scorecard,
+)
+from trainload.workload import Optimizer, assemble_workload, script_workload
+from trainload.workload.identity import model_kind, workload_identity
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "kept"))
+    return tmp_path / "kept"
+
+
+def changed(workload, **training):
+    return replace(workload, training=replace(workload.training, **training))
+
+
+def test_the_folder_is_the_users_data_unless_told(monkeypatch, tmp_path):
+    monkeypatch.delenv(FOLDER_VARIABLE)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert estimates_folder() == tmp_path / "trainload" / "estimates"
+
+
+def test_an_estimate_is_kept_and_copied_into_the_run(tmp_path, folder):
+    keep_estimate("k1", {"memory": {"reserved_bytes": 1}})
+    kept = keep_estimate("k1", {"memory": {"reserved_bytes": 2}})
+    assert [path.name for path in folder.iterdir()] == [kept.name] == ["k1.json"]
+    run = tmp_path / "run"
+    run.mkdir()
+    assert load_estimate(run) is None
+    assert copy_estimate(run, ["absent", "k1"])
+    assert load_estimate(run) == {"memory": {"reserved_bytes": 2}}
+    assert [path.name for path in run.iterdir()] == [layout.ESTIMATE]
+
+
+def test_what_cannot_be_copied_fails_nothing(tmp_path, folder):
+    assert not copy_estimate(tmp_path, ["absent"])
+    keep_estimate("k1", {})
+    assert not copy_estimate(tmp_path / "no such run", ["k1"])
+    folder.joinpath("k2.json").mkdir()
+    assert not copy_estimate(tmp_path, ["k2"])
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "file"))
+    with pytest.raises(RecordError, match="cannot keep the estimate"):
+        keep_estimate("k", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "damaged"),
+        ("[]", "not a JSON object"),
+        ("{}", "holds no estimates beside truths"),
+        (json.dumps({"kind": "memory_scorecard", "format": 99}), "format 99"),
+    ],
+)
+def test_a_file_of_truths_that_is_none_is_one_clear_line(tmp_path, text, words):
+    path = tmp_path / "card.json"
+    path.write_text(text)
+    with pytest.raises(RecordError, match=words):
+        load_scorecard(path)
+    with pytest.raises(RecordError, match="no such file"):
+        load_scorecard(tmp_path / "absent.json")
+
+
+def test_the_same_step_has_the_same_identity_whatever_its_data_and_length():
+    first = assemble_workload("lenet5", {"batch_size": "8", "epochs": "1", "rows": "64"})
+    again = assemble_workload("lenet5", {"batch_size": "8", "epochs": "9", "rows": "99"}, seed=3)
+    key = workload_identity(first, target="cuda", device="h200")
+    assert key == workload_identity(again, target="cuda", device="h200")
+    others = [
+        workload_identity(first, target="cuda"),
+        workload_identity(first, target="cpu"),
+        workload_identity(changed(first, batch_size=16), target="cuda", device="h200"),
+        workload_identity(changed(first, precision="bf16"), target="cuda", device="h200"),
+        workload_identity(
+            changed(first, optimizer=Optimizer(name="sgd")), target="cuda", device="h200"
+        ),
+        workload_identity(
+            changed(first, optimizer=Optimizer(name="sgd", momentum=0.0)),
+            target="cuda",
+            device="h200",
+        ),
+        workload_identity(
+            assemble_workload("lenet5", {"batch_size": "8", "classes": "7"}),
+            target="cuda",
+            device="h200",
+        ),
+    ]
+    assert len({key, *others}) == len(others) + 1
+    assert workload_identity(first, target="cpu", device="x") == others[1], "any processor"
+
+
+def test_a_script_is_known_by_path_arguments_and_content(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("a = 1")
+    keys = {workload_identity(script_workload(str(path), ["--n", "1"]), target="cuda")}
+    keys.add(workload_identity(script_workload(str(path), ["--n", "2"]), target="cuda"))
+    path.write_text("a = 2")
+    keys.add(workload_identity(script_workload(str(path), ["--n", "1"]), target="cuda"))
+    assert len(keys) == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        ("lenet5", "CNN"),
+        ("mlp", "MLP"),
+        ("lstm_lm", "recurrent"),
+        ("transformer_encoder", "transformer"),
+    ],
+)
+def test_the_kind_of_a_model_follows_from_its_layers(model, kind):
+    words = {"rows": "64"} if model != "mlp" else {}
+    assert model_kind(assemble_workload(model, words).to_json()) == kind
+    assert model_kind({"script": {}}) == "other"
