@@ -8,6 +8,8 @@ FRAMEWORKS := tensorflow jax mxnet
 ENVIRONMENTS := $(CURDIR)/.venv-frameworks
 # With REQUIRE=1 a framework that cannot be installed is an error; else its tests skip.
 REQUIRE :=
+# What these test depends on time, so nothing may run beside them.
+ALONE := tests/run tests/meters tests/integrations
 
 .PHONY: demo test lint environments tests bench clean
 
@@ -39,7 +41,8 @@ environments: $(VENV)/.test-ready
 	@test -z "$(REQUIRE)" || ! ls $(VENV)/.lacks-* >/dev/null 2>&1
 
 tests: $(VENV)/.test-ready environments
-	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest
+	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -n 2 --dist loadfile $(ALONE:%=--ignore=%)
+	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest $(ALONE)
 
 bench: $(VENV)/.test-ready environments
 	$(BIN)/python bench/startup.py

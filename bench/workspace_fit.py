@@ -318,17 +318,23 @@ def _fold(source: str) -> int:
 
 
 LIBRARIES = {
-    "cublas_workspace_bytes": {"sm90": 33_554_432, "sm100": 33_554_432, "other": 8_519_680},
+    "cublas_workspace_bytes": {
+        "sm90": 33_554_432,
+        "sm100": 33_554_432,
+        "sm120": 33_554_432,
+        "other": 8_519_680,
+    },
     "cublaslt_workspace_bytes": 1_048_576,
-    "cudnn_recurrent_workspace_bytes": 8_388_608,
 }
 SOURCE = {
     "convolutions": "bench/workspace_fit.py --write over bench/memory_truth.py on an NVIDIA H200, "
     "torch 2.11, cuDNN 9.19, CUDA 13.0; see the docstring of workspaces_convolution.py",
-    "cublas_workspace_bytes": "sm90 measured there; the others from torch's CUDAContextLight and "
-    "CublasHandlePool sources, not measured",
-    "cublaslt_workspace_bytes": "measured there",
-    "cudnn_recurrent_workspace_bytes": "the fixed part of one LSTM measured there; a lower bound",
+    "cublas_workspace_bytes": "parseChosenWorkspaceSize in torch's "
+    "aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB on Hopper, in newer versions also on "
+    "Blackwell (majors 10 and 12; before, as others), else 2 x 4,096 + 8 x 16 KiB; sm90 measured "
+    "there, the others not",
+    "cublaslt_workspace_bytes": "parseCUDABlasLtWorkspaceSize in the same file: 1,024 KiB; "
+    "measured there",
 }
 
 

@@ -1,13 +1,12 @@
 """A training loop written by hand in Flax NNX, for `bench/driver_cost.py`; knows no trainload.
 
-python loop_jax.py FOLDER     the batches and options stand in FOLDER; prints seconds a step
+python loop_jax.py FOLDER     the batches and options stand in FOLDER; runs until SIGTERM
 """
 
 import itertools
 import json
 import os
 import sys
-import time
 
 FOLDER = sys.argv[1]
 with open(f"{FOLDER}/options.json") as _file:
@@ -19,6 +18,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy  # noqa: E402
 import optax  # noqa: E402
 from flax import nnx  # noqa: E402
+from loop_stamps import Stamps  # noqa: E402
 
 
 class Perceptron(nnx.Module):
@@ -50,8 +50,6 @@ class LeNet(nnx.Module):
 
 def main():
     features, labels = numpy.load(f"{FOLDER}/features.npy"), numpy.load(f"{FOLDER}/labels.npy")
-    with open(f"{FOLDER}/batches.json") as file:
-        batches = [numpy.array(rows) for rows in json.load(file)]
     kind = LeNet if OPTIONS["model"] == "lenet5" else Perceptron
     form, state = nnx.split(kind(nnx.Rngs(0)))
     optimizer = optax.chain(optax.add_decayed_weights(1e-4), optax.adam(1e-4))
@@ -67,16 +65,14 @@ def main():
         updates, moments = optimizer.update(gradients, moments, state)
         return optax.apply_updates(state, updates), moments, loss
 
-    losses = []
-    for step, rows in enumerate(batches):
-        if step == OPTIONS["warm_up"]:
-            losses[-1].block_until_ready()
-            start_s = time.perf_counter()
+    stamps, before = Stamps(FOLDER, numpy.array), None
+    for rows in stamps.batches():
         state, moments, loss = train_step(state, moments, features[rows], labels[rows])
-        losses.append(loss)
-    losses = [float(loss) for loss in losses]
-    seconds = time.perf_counter() - start_s
-    print(json.dumps({"step_s": seconds / (len(batches) - OPTIONS["warm_up"]), "loss": losses[-1]}))
+        # The last step's loss, read while this step runs.
+        if before is not None:
+            stamps.keep(float(before))
+        before = loss
+    stamps.tell()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """A training loop written by hand in Gluon, for `bench/driver_cost.py`; knows nothing of trainload.
 
-python loop_mxnet.py FOLDER     the batches and options stand in FOLDER; prints seconds a step
+python loop_mxnet.py FOLDER     the batches and options stand in FOLDER; runs until SIGTERM
 """
 
 import json
 import os
 import sys
-import time
 
 FOLDER = sys.argv[1]
 with open(f"{FOLDER}/options.json") as _file:
@@ -16,6 +15,7 @@ for _name in ("OMP_NUM_THREADS", "MXNET_OMP_MAX_THREADS"):  # read when MXNet is
 
 import mxnet  # noqa: E402
 import numpy  # noqa: E402
+from loop_stamps import Stamps  # noqa: E402
 from mxnet import autograd, gluon, nd  # noqa: E402
 from mxnet.gluon import nn  # noqa: E402
 
@@ -37,17 +37,12 @@ def build(model):
 
 def main():
     features, labels = numpy.load(f"{FOLDER}/features.npy"), numpy.load(f"{FOLDER}/labels.npy")
-    with open(f"{FOLDER}/batches.json") as file:
-        batches = [numpy.array(rows) for rows in json.load(file)]
     net = build(OPTIONS["model"])
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
     options = {"learning_rate": 1e-4, "wd": 1e-4}
     trainer = gluon.Trainer(net.collect_params(), "adam", options, kvstore=None)
-    losses = []
-    for step, rows in enumerate(batches):
-        if step == OPTIONS["warm_up"]:
-            nd.waitall()
-            start_s = time.perf_counter()
+    stamps, before = Stamps(FOLDER, numpy.array), None
+    for rows in stamps.batches():
         inputs, targets = nd.array(features[rows], dtype=features.dtype), nd.array(labels[rows])
         if features.dtype == numpy.uint8:
             inputs = (inputs.astype("float32") - 127.5) / 127.5
@@ -55,11 +50,11 @@ def main():
             loss = loss_of(net(inputs), targets).mean()
         loss.backward()
         trainer.step(1)
-        losses.append(loss)
-    losses = [float(loss.asscalar()) for loss in losses]
-    nd.waitall()
-    seconds = time.perf_counter() - start_s
-    print(json.dumps({"step_s": seconds / (len(batches) - OPTIONS["warm_up"]), "loss": losses[-1]}))
+        # The last step's loss, read while this step runs.
+        if before is not None:
+            stamps.keep(float(before.asscalar()))
+        before = loss
+    stamps.tell()
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
 """A training loop written by hand in Keras, for `bench/driver_cost.py`; knows nothing of trainload.
 
-python loop_tensorflow.py FOLDER     the batches and options stand in FOLDER
+python loop_tensorflow.py FOLDER     the batches and options stand in FOLDER; runs until SIGTERM
 """
 
 import json
 import sys
-import time
 
 import keras
 import numpy
 import tensorflow as tf
 from keras import layers
+from loop_stamps import Stamps
 
 
 def build(model):
@@ -34,8 +34,6 @@ def main():
     features, labels = numpy.load(f"{folder}/features.npy"), numpy.load(f"{folder}/labels.npy")
     if features.ndim == 4:
         features = numpy.ascontiguousarray(features.transpose(0, 2, 3, 1))
-    with open(f"{folder}/batches.json") as file:
-        batches = [numpy.array(rows) for rows in json.load(file)]
     model = build(options["model"])
     # Keras adds weight decay apart from the gradient; the added work is the same.
     optimizer = keras.optimizers.Adam(1e-4, weight_decay=1e-4)
@@ -52,13 +50,11 @@ def main():
         optimizer.apply(gradients, model.trainable_variables)
         return loss
 
-    losses = []
-    for step, rows in enumerate(batches):
-        if step == options["warm_up"]:
-            start_s = time.perf_counter()
-        losses.append(float(train_step(tf.constant(features[rows]), tf.constant(labels[rows]))))
-    seconds = time.perf_counter() - start_s
-    print(json.dumps({"step_s": seconds / (len(batches) - options["warm_up"]), "loss": losses[-1]}))
+    stamps = Stamps(folder, numpy.array)
+    for rows in stamps.batches():
+        loss = train_step(tf.constant(features[rows]), tf.constant(labels[rows]))
+        stamps.keep(float(loss))
+    stamps.tell()
 
 
 if __name__ == "__main__":

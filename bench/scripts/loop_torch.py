@@ -1,14 +1,14 @@
 """A training loop written by hand in torch, for `bench/driver_cost.py`; knows nothing of trainload.
 
-python loop_torch.py FOLDER     the batches and options stand in FOLDER; prints seconds a step
+python loop_torch.py FOLDER     the batches and options stand in FOLDER; runs until SIGTERM
 """
 
 import json
 import sys
-import time
 
 import numpy
 import torch
+from loop_stamps import Stamps
 from torch import nn
 
 
@@ -32,14 +32,10 @@ def main():
     torch.set_num_threads(options["threads"])
     features = torch.from_numpy(numpy.load(f"{folder}/features.npy"))
     labels = torch.from_numpy(numpy.load(f"{folder}/labels.npy"))
-    with open(f"{folder}/batches.json") as file:
-        batches = [torch.tensor(rows) for rows in json.load(file)]
     model = build(options["model"])
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, weight_decay=1e-4)
-    losses = []
-    for step, rows in enumerate(batches):
-        if step == options["warm_up"]:
-            start_s = time.perf_counter()
+    stamps = Stamps(folder, torch.tensor)
+    for rows in stamps.batches():
         inputs = features[rows]
         if inputs.dtype == torch.uint8:
             inputs = (inputs.float() - 127.5) / 127.5
@@ -47,9 +43,8 @@ def main():
         loss = nn.functional.cross_entropy(model(inputs), labels[rows])
         loss.backward()
         optimizer.step()
-        losses.append(loss.item())
-    seconds = time.perf_counter() - start_s
-    print(json.dumps({"step_s": seconds / (len(batches) - options["warm_up"]), "loss": losses[-1]}))
+        stamps.keep(loss.item())
+    stamps.tell()
 
 
 if __name__ == "__main__":

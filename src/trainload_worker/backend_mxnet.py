@@ -116,7 +116,11 @@ class MxnetBackend:
         self._trainer.step(1)
         enter("end")
         # A reading of the last weight to be updated is ready when the update is.
-        self._clock.mark((loss, self._last_weight.reshape(-1)[0:1].copy()))
+        self._clock.mark((loss, self._read_weight()))
+
+    def _read_weight(self) -> Any:
+        axes = self._last_weight.ndim
+        return nd.slice(self._last_weight, begin=(0,) * axes, end=(1,) * axes)
 
     def _to_device(self, part: Any) -> Any:
         if isinstance(part, nd.NDArray):  # as Gluon's loader gives it

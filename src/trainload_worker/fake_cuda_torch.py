@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from trainload_worker.fake_recurrent_torch import run_recurrent
 from trainload_worker.fake_tensors_torch import CUDA, FakeTensor, open_autograd
 
 aten = torch.ops.aten
@@ -99,7 +100,10 @@ def _answer_questions(capability: tuple[int, int]) -> None:
         "init": _saying(None),
         "is_available": lambda: True,
         "is_initialized": lambda: True,
-        "is_bf16_supported": lambda *_args, **_kwargs: capability >= (8, 0),
+        # Torch's autocast takes bf16 on every GPU; older ones emulate it.
+        "is_bf16_supported": lambda including_emulation=True: (
+            including_emulation or capability >= (8, 0)
+        ),
         "device_count": lambda: 1,
         "current_device": _saying(0),
         "set_device": _saying(None),
@@ -302,7 +306,7 @@ def _lstm(
     bidirectional: bool,
     batch_first: bool,
 ) -> Any:
-    return _run_rnn(
+    return run_recurrent(
         2, source, states[0], states[1], weights, has_biases, layers, dropout, train,
         bidirectional, batch_first,
     )  # fmt: skip
@@ -320,46 +324,12 @@ def _recurrent(mode: int) -> Any:
         bidirectional: bool,
         batch_first: bool,
     ) -> Any:
-        return _run_rnn(
+        return run_recurrent(
             mode, source, state, None, weights, has_biases, layers, dropout, train,
             bidirectional, batch_first,
         )[:2]  # fmt: skip
 
     return run
-
-
-def _run_rnn(
-    mode: int,
-    source: Any,
-    hx: Any,
-    cx: Any,
-    weights: Any,
-    has_biases: bool,
-    layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> Any:
-    """RNN.cpp of cuDNN: all weights lie in one buffer unless somebody moved them apart."""
-    each = (4 if has_biases else 2) + (1 if _is_projected(mode, weights, has_biases) else 0)
-    shared = len({id(w.store) for w in weights if isinstance(w, FakeTensor)}) == 1
-    whole = weights[0].detach() if shared else None
-    hidden = hx.shape[2] if cx is None else cx.shape[2]
-    projected = hx.shape[2] if hx.shape[2] != hidden else 0
-    out = torch._cudnn_rnn(
-        source, list(weights), each, whole, hx, cx, mode, hidden, projected, layers, batch_first,
-        dropout, train, bidirectional, [], None,
-    )  # fmt: skip
-    return out[0], out[1], out[2]
-
-
-def _is_projected(mode: int, weights: Any, has_biases: bool) -> bool:
-    return (
-        mode == 2
-        and len(weights) % (5 if has_biases else 3) == 0
-        and len(weights) % (4 if has_biases else 2) != 0
-    )
 
 
 def _attention(capability: tuple[int, int]) -> Any:

@@ -14,16 +14,17 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainload_worker.errors import FrameworkError
+from trainload_worker.fake_recurrent_torch import answer_backward
 from trainload_worker.fake_shapes_torch import RULES
 from trainload_worker.fake_tensors_torch import (
     FakeTensor,
     Form,
     Storage,
     ValueAsked,
-    constant,
     form_of,
     make,
     means_cuda,
+    read_value,
     reshape_in_place,
     to_meta,
 )
@@ -238,10 +239,10 @@ class FakeDispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is not typ
             return Storage(number, form.bytes, self._log.free)
         return Storage(-1, form.bytes, None)
 
-    def tell(self, tensor: Any, category: str) -> None:
-        """Says what a tensor's storage is for."""
-        if isinstance(tensor, FakeTensor) and tensor.store.number >= 0:
-            self._log.tell(tensor.store.number, category)
+    def fresh(self, shape: Any, dtype: Any, category: str) -> FakeTensor:
+        """A new tensor on the step's device, without numbers however small it is."""
+        form = form_of(shape, None, dtype, 0, self._on_cuda)
+        return make(form, self.storage(form, category))
 
     # Everything else.
 
@@ -338,6 +339,15 @@ class FakeDispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is not typ
         )
 
     # The log.
+
+    def note_created(self, func: Any, args: Any, create: Callable[[], list[Any]]) -> None:
+        """Notes an operation with the results that `create` allocates and gives."""
+        fakes: list[FakeTensor] = []
+        _collect(args, fakes)
+        self._log.operation("")
+        slot = self._log.last
+        line = self._line(self._traits[func], fakes, create(), _attributes(args, {}))
+        self._log.complete(slot, line)
 
     def _note(self, traits: Traits, fakes: list[FakeTensor], given: Any, attributes: str) -> None:
         if self._on_cuda and not any(fake.form.on_cuda for fake in fakes):
@@ -505,8 +515,7 @@ def _plain(value: Any) -> Any:
 def _value(_mode: FakeDispatch, _func: Any, args: Any, _kwargs: Any) -> Any:
     if not isinstance(args[0], FakeTensor):
         return NotImplemented
-    found = args[0].answer
-    return constant(args[0].form.dtype) if found is None else found
+    return read_value(args[0])
 
 
 def _refuse_comparison(_mode: FakeDispatch, _func: Any, args: Any, _kwargs: Any) -> Any:
@@ -540,6 +549,9 @@ def _flatten_rnn(mode: FakeDispatch, _func: Any, args: Any, _kwargs: Any) -> Any
     form = form_of((sum(w.numel() for w in weights),), None, weights[0].dtype, 0, mode._on_cuda)
     buffer = make(form, mode.storage(form))
     for weight in weights:
+        # Their first places stay with the allocator and are taken again in the step.
+        mode._log.remember(weight.store.number)
+        weight.store.give_up()
         weight.store = buffer.store
     return buffer
 
@@ -575,4 +587,5 @@ _SPECIAL: dict[Any, Callable[..., Any]] = {
     aten.set_.source_Storage: _set,
     aten.set_.source_Storage_storage_offset: _set,
     aten._cudnn_rnn_flatten_weight.default: _flatten_rnn,
+    aten._cudnn_rnn_backward.default: answer_backward,
 }

@@ -11,6 +11,7 @@ from typing import Any, Callable, Mapping
 
 import torch
 
+from trainload_worker.fake_recurrent_torch import reserve_bytes
 from trainload_worker.fake_tensors_torch import Form, form_of
 
 Forms = Any
@@ -182,10 +183,6 @@ def native_dropout(source: Any, _rate: float, _train: Any) -> Forms:
     return [_like(source), _like(source, torch.bool)]
 
 
-_GATES = {0: 1, 1: 1, 2: 4, 3: 3}
-"""cuDNN's kinds of recurrent networks: with relu, with tanh, LSTM, GRU."""
-
-
 def cudnn_rnn(
     source: Any,
     _weights: Any,
@@ -207,36 +204,25 @@ def cudnn_rnn(
     """Output, both last states, the reserve, and a weight buffer where none was given."""
     directions, size = (2 if bidirectional else 1), (projection or hidden)
     steps = source.shape[0] if batch_sizes else source.shape[0] * source.shape[1]
-    out = (*source.shape[:-1], size * directions)
-    reserve = rnn_reserve_bytes(mode, steps, hidden, layers * directions, source.dtype.itemsize)
-    if dropout and layers > 1:
-        reserve += (layers - 1) * steps * hidden * directions * source.dtype.itemsize
+    out, width = (*source.shape[:-1], size * directions), size * directions
+    reserve = reserve_bytes(
+        mode=mode,
+        places=steps,
+        hidden=hidden,
+        layers=layers,
+        directions=directions,
+        item_bytes=source.dtype.itemsize,
+        dropout=dropout,
+    )
+    turned = batch_first and not batch_sizes
     own_buffer = weight_buffer is None or not weight_buffer.numel()
     buffer = sum(w.numel() for w in _weights) if own_buffer else 0
-    del batch_first
     return [
-        _new(out, source.dtype),
+        _new(out, source.dtype, (width, source.shape[0] * width, 1) if turned else None),
         _new(hx.shape, hx.dtype),
         _new(cx.shape if cx is not None else (0,), hx.dtype),
         _new((reserve if train else 0,), torch.uint8),
         _new((buffer,), source.dtype),
-    ]
-
-
-def rnn_reserve_bytes(mode: int, steps: int, hidden: int, layers: int, item_bytes: int) -> int:
-    """What cuDNN keeps for going back: gates, state and output of every step and layer."""
-    kept = _GATES[mode] + (2 if mode == 2 else 1)
-    return steps * hidden * layers * kept * item_bytes
-
-
-def cudnn_rnn_backward(source: Any, weights: Any, *rest: Any) -> Forms:
-    """Gradients of input, both states and all weights."""
-    hx, cx, mask = rest[2], rest[3], rest[-1]
-    return [
-        _like(source) if mask[0] else None,
-        _like(hx) if mask[1] else None,
-        _like(cx) if mask[2] and cx is not None else None,
-        [_like(w) for w in weights] if mask[3] else [],
     ]
 
 
@@ -327,7 +313,6 @@ RULES: Mapping[str, Callable[..., Forms]] = {
     "native_dropout": native_dropout,
     "native_dropout_backward": _first_like,
     "_cudnn_rnn": cudnn_rnn,
-    "_cudnn_rnn_backward": cudnn_rnn_backward,
     "embedding_dense_backward": embedding_dense_backward,
     "_to_copy": to_copy,
     **dict.fromkeys(_SIMPLE, _element_wise),

@@ -24,6 +24,13 @@ _GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
 _KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
 """autocast("cuda") is for XLA tensors too, but they are not on their way to it by themselves."""
 
+_FOREIGN = (
+    os.path.dirname(torch.__file__),
+    os.path.dirname(os.path.abspath(__file__)),
+    sys.base_prefix,
+)
+"""Folders of code that is not the user's."""
+
 _wrap = torch.Tensor._make_wrapper_subclass
 _plain_data = torch.Tensor.data
 
@@ -87,6 +94,11 @@ class Storage:
     def __del__(self) -> None:
         if self._freed is not None:
             self._freed(self.number)
+
+    def give_up(self) -> None:
+        """Frees it now, whoever still looks at it: its tensors have moved elsewhere."""
+        self.__del__()
+        self._freed = None
 
 
 class FakeTensor(torch.Tensor):  # type: ignore[misc]  # torch is not typed here
@@ -152,7 +164,7 @@ class FakeTensor(torch.Tensor):  # type: ignore[misc]  # torch is not typed here
 
     def item(self) -> Any:
         """A plausible constant: programs print it."""
-        return self.answer if self.answer is not None else constant(self.form.dtype)
+        return read_value(self)
 
     def tolist(self) -> Any:
         """Constants in the tensor's shape."""
@@ -166,6 +178,7 @@ class FakeTensor(torch.Tensor):  # type: ignore[misc]  # torch is not typed here
         return self._stand_in().__array__(*args)
 
     def _stand_in(self) -> Any:
+        note_reading()
         with torch.utils._python_dispatch._disable_current_modes():
             return torch.ones(1, dtype=self.form.dtype).expand(self.form.shape).clone()
 
@@ -180,6 +193,35 @@ class FakeTensor(torch.Tensor):  # type: ignore[misc]  # torch is not typed here
                 setattr(copied, name, getattr(self, name))
         memo[id(self)] = copied
         return copied
+
+
+readings: dict[str, None] = {}
+"""Lines of the user's code that asked for the numbers of a tensor, in order."""
+
+
+def read_value(tensor: FakeTensor) -> Any:
+    """What a program is told that asks for a tensor's number; where it asked is noted."""
+    if tensor.answer is not None:
+        return tensor.answer
+    note_reading()
+    return constant(tensor.form.dtype)
+
+
+def note_reading() -> None:
+    """Notes the innermost line of the user's own code that is being run."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            name = os.path.basename(frame.f_code.co_filename)
+            readings[f"{name} line {frame.f_lineno}"] = None
+            return
+        frame = frame.f_back
+
+
+def is_users(path: str) -> bool:
+    """Whether a file of code is the user's own, not torch's, Python's or an installed one."""
+    path = os.path.abspath(path)
+    return os.path.exists(path) and "site-packages" not in path and not path.startswith(_FOREIGN)
 
 
 def constant(dtype: Any) -> Any:

@@ -27,6 +27,7 @@ class OpTraceLog:
         self.open = True
         """Off once the trace has ended: what is freed afterwards is no part of it."""
         self._live: set[int] = set()
+        self._remembered: set[int] = set()
         self.operations = 0
 
     def allocate(self, size: int, category: str) -> int:
@@ -70,9 +71,16 @@ class OpTraceLog:
         """Live storages from that number on of which nobody has said what they are for."""
         return [n for n in self._live if n >= first and self._categories[n] == UNTOLD]
 
+    def remember(self, number: int) -> None:
+        """Says that a storage belongs to the past even where it is freed before the first step."""
+        if number >= 0:
+            self._remembered.add(number)
+
     def forget_past(self) -> None:
-        """Keeps of everything before only what is still held, in the order it was allocated."""
-        self._events = sorted(self._live)
+        """Keeps of everything before only what is still held or was to be remembered, in order."""
+        kept = self._live | self._remembered
+        past = [event for event in self._events if isinstance(event, int)]
+        self._events = [e for e in past if (e if e >= 0 else ~e) in kept]
         self.operations = 0
 
     @property

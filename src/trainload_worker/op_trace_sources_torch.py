@@ -134,10 +134,8 @@ def _build_graph(tracer: Tracer, graph: GraphSpec, training: TrainingSpec) -> tu
     labels = shape if stream else shape[:1]
 
     def loss() -> Any:
-        rows = torch.empty(shape, dtype=kind, device=tracer.device)
-        targets = torch.empty(labels, dtype=torch.int64, device=tracer.device)
-        tracer.dispatch.tell(rows, "input")
-        tracer.dispatch.tell(targets, "input")
+        rows = tracer.dispatch.fresh(shape, kind, "input")
+        targets = tracer.dispatch.fresh(labels, torch.int64, "input")
         if kind is torch.uint8:
             rows = rows.to(torch.float32).sub_(PIXEL_SHIFT).mul_(PIXEL_SCALE)
         return batch_loss(model(rows), targets)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import sys
 import time
 import traceback
 from types import FrameType
@@ -21,7 +20,7 @@ from trainload_worker.errors import FrameworkError, WorkerProblem
 from trainload_worker.events import EventWriter
 from trainload_worker.fake_cuda_torch import stand_in, take_cpu
 from trainload_worker.fake_dispatch_torch import FakeDispatch
-from trainload_worker.fake_tensors_torch import FakeTensor, ValueAsked
+from trainload_worker.fake_tensors_torch import FakeTensor, ValueAsked, is_users, readings
 from trainload_worker.op_trace_layers_torch import Layers
 from trainload_worker.op_trace_log import OpTraceLog
 from trainload_worker.spec import ScriptSpec, TraceSpec
@@ -29,7 +28,9 @@ from trainload_worker.without_compiler_torch import leave_compiler_out
 
 MEASURE = "measure a few real steps instead: --measure"
 _LOWEST = (2, 4)
-_PACKAGES = (os.path.dirname(torch.__file__), os.path.dirname(os.path.abspath(__file__)))
+_MOST_PLACES = 4
+_OWN_BF16 = (8, 0)
+"""The first GPUs with bf16 arithmetic of their own."""
 
 
 class TraceProblem(WorkerProblem):
@@ -76,6 +77,7 @@ class Tracer:
         for number in self.log.untold_since(0):
             self.log.tell(number, "input")
         self.log.forget_past()
+        readings.clear()
 
     def begin_step(self) -> None:
         """A step begins; its gradients of before are still there."""
@@ -141,6 +143,7 @@ def trace_step(spec: TraceSpec, events: EventWriter) -> dict[str, Any]:
     tracer.log.open = False
     if not tracer.steps:
         raise TraceProblem(f"no optimizer step was seen; {MEASURE}")
+    tracer.dispatch.notes.extend(_remarks(tracer))
     tracer.log.save(spec.trace_path, _header(tracer))
     return {
         "path": spec.trace_path,
@@ -148,6 +151,19 @@ def trace_step(spec: TraceSpec, events: EventWriter) -> dict[str, Any]:
         "operations": tracer.log.operations,
         "notes": tracer.dispatch.notes,
     }
+
+
+def _remarks(tracer: Tracer) -> Iterator[str]:
+    """What whoever trusts the trace should know."""
+    if readings:
+        places = list(readings)
+        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        values = "1 value was" if len(places) == 1 else f"{len(places)} values were"
+        shown = ", ".join(places[:_MOST_PLACES])
+        yield f"{values} read from tensors and taken as 1: {shown}{more}"
+    if tracer.on_cuda and tracer.precision == "bf16" and tracer.spec.capability < _OWN_BF16:
+        major, minor = tracer.spec.capability
+        yield f"a GPU of capability {major}.{minor} has no bf16 arithmetic: torch emulates it"
 
 
 def _header(tracer: Tracer) -> dict[str, Any]:
@@ -203,10 +219,8 @@ def user_place(trace: Any) -> str:
     """The innermost line of the user's own code that an error passed, as `file line 3: `."""
     place = ""
     for frame, line in traceback.walk_tb(trace):
-        path = os.path.abspath(frame.f_code.co_filename)
-        foreign = (*_PACKAGES, sys.base_prefix)
-        if os.path.exists(path) and "site-packages" not in path and not path.startswith(foreign):
-            place = f"{os.path.basename(path)} line {line}: "
+        if is_users(frame.f_code.co_filename):
+            place = f"{os.path.basename(frame.f_code.co_filename)} line {line}: "
     return place
 
 

@@ -45,7 +45,7 @@ def room(capacity, *, overhead=0, reserved=0.03):
         capacity_source=None,
         overhead=exactly(overhead),
         overhead_source="made up",
-        spread=Spread(allocated=0.01, reserved=reserved, source="made up"),
+        spread=Spread(allocated=0.01, reserved=reserved, needed=reserved, source="made up"),
     )
 
 
@@ -125,7 +125,7 @@ def test_an_unknown_capacity_widens_what_is_too_close():
         capacity_source=None,
         overhead=exactly(0),
         overhead_source="made up",
-        spread=Spread(allocated=0.01, reserved=0.03, source="made up"),
+        spread=Spread(allocated=0.01, reserved=0.03, needed=0.03, source="made up"),
     )
     assert sharp < 0.001 < chance_of_running_out(need, wide) < 0.5
     # A need that is small beside what is unknown still fits.

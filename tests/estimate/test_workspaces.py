@@ -213,3 +213,43 @@ def test_the_data_file_names_its_source_and_known_formulas() -> None:
     for part, modes in figures["convolutions"].items():
         for tree in modes.values():
             assert {leaf[0] for leaf in leaves(tree)} <= set(BASES[part])
+
+
+def _made(op: Op) -> list[tuple[str, int]]:
+    """What is taken and made, in order: bytes of what is taken, numbers of results."""
+    steps = temporaries(op).steps
+    return [(s.kind, s.size_bytes or s.number) for s in steps if s.kind != "give"]
+
+
+def test_libraries_are_asked_after_the_result_is_there() -> None:
+    op = Op(name="aten.addmm.default", outputs=(Tensor(shape=(64, 10)),))
+    found = temporaries(op)
+    assert [(step.kind, step.number) for step in found.steps] == [("result", 0)]
+    assert list(found.kept.values()) == [32 << 20, 1 << 20]
+    assert found.kept_last
+
+
+def test_dropout_makes_its_mask_first() -> None:
+    values = Tensor(shape=(8, 16))
+    mask = Tensor(shape=(8, 16), dtype="bool")
+    op = Op(name="aten.native_dropout.default", inputs=(values,), outputs=(values, mask))
+    assert _made(op) == [("result", 1), ("result", 0)]
+
+
+def test_a_transposed_convolution_copies_a_slice_of_a_gradient_once() -> None:
+    gradient = Tensor(shape=(16, 64, 256, 256), strides=(8_388_608, 65_536, 256, 1))
+    given, weight = Tensor(shape=(16, 128, 128, 128)), Tensor(shape=(128, 64, 2, 2))
+    attributes = ([64], [2, 2], [0, 0], [1, 1], True, [0, 0], 1, [True, True, True])
+    op = Op(
+        name="aten.convolution_backward.default",
+        inputs=(gradient, given, weight),
+        outputs=(given, weight, Tensor(shape=(64,))),
+        attributes=attributes,
+        phase="backward",
+    )
+    steps = temporaries(op).steps
+    copy = 268_435_456
+    assert (steps[0].kind, steps[0].size_bytes) == ("take", copy)
+    assert sum(step.size_bytes == copy for step in steps) == 1
+    kinds = [(step.kind, step.number) for step in steps]
+    assert kinds.index(("give", steps[0].number)) < kinds.index(("result", 2))

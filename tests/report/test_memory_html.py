@@ -54,7 +54,7 @@ def answer(capacity=500 * MIB, *, layer="blocks.0", device="rtx-3090", helps=Tru
         capacity_source="made up",
         overhead=Span(value_bytes=0, low_bytes=0, high_bytes=0),
         overhead_source="made up",
-        spread=Spread(allocated=0.01, reserved=0.03, source="made up"),
+        spread=Spread(allocated=0.01, reserved=0.03, needed=0.03, source="made up"),
     )
     alternative = Alternative(
         name=f"bf16 {HOSTILE}" if layer == HOSTILE else "bf16", option="--precision bf16",

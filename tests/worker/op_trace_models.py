@@ -100,6 +100,17 @@ def branches(batch):
     return model, loss
 
 
+def reads(batch):
+    model, inputs = nn.Linear(10, 10), torch.randn(batch, 10)
+
+    def loss():
+        total = model(inputs).sum()
+        size = abs(total.item())  # the line that is read on
+        return total if size > 0.5 else -total
+
+    return model, loss
+
+
 def chooses(batch):
     model, inputs = nn.Linear(10, 10), torch.randn(batch, 10)
 

@@ -29,6 +29,9 @@ BUILDS = {
     "attention_ampere": {"function": "attention", "precision": "bf16", "capability": [8, 0]},
     "residual": {},
     "recurrent": {},
+    "recurrent_bf16": {"function": "recurrent", "precision": "bf16"},
+    "residual_turing": {"function": "residual", "precision": "bf16", "capability": [7, 5]},
+    "reads": {},
     "channels_last": {},
     "attention_cpu": {"function": "attention", "target": "cpu"},
     "attention_cpu_bf16": {"function": "attention", "target": "cpu", "precision": "bf16"},
@@ -87,6 +90,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     del zoo["build"]
     words = {"batch_size": "8", "optimizer": "adamw"}
     documents.append({**zoo, **assemble_workload("resnet18", words).to_worker()})
+    small = make_document(folder, "lenet5", target="cpu")
+    del small["build"]
+    documents.append({**small, **assemble_workload("lenet5", {"batch_size": "4"}).to_worker()})
     script = make_document(folder, "script")
     del script["build"], script["training"]
     script["script"] = {"path": str(HERE / "op_trace_script.py"), "arguments": []}
@@ -188,6 +194,51 @@ def test_cuda_chooses_its_own_kernels(folder: Path) -> None:
     recurrent = count_names(load(folder, "recurrent")[1])
     assert recurrent["_cudnn_rnn"] == recurrent["_cudnn_rnn_backward"] == 1
     assert count_names(load(folder, "attention")[1])["native_dropout"] == 1
+
+
+def test_recurrent_layers_keep_what_cudnn_keeps(folder: Path) -> None:
+    _, events = load(folder, "recurrent")
+    calls = [e for e in events if isinstance(e, Operation) and "_cudnn_rnn" in e.name]
+    sizes = {e.storage: e.size_bytes for e in events if isinstance(e, Allocation)}
+    forward, backward = calls[:2]
+    # Five values a unit, step and layer, and the output between two layers.
+    assert sizes[forward.outputs[3].storage] == 256 + 4 * 20 * 64 * (5 * 2 + 1) * 4
+    assert forward.outputs[0].strides == (64, 4 * 64, 1), "the steps are outermost"
+    weights = {t.storage for t in forward.inputs[1:9]}
+    gradients = {t.storage for t in backward.outputs}
+    assert len(weights) == len(gradients) == 1
+    assert sizes[weights.pop()] == sizes[gradients.pop()]
+
+
+def test_autocast_casts_recurrent_weights_into_one_buffer(folder: Path) -> None:
+    _, events = load(folder, "recurrent_bf16")
+    forward = next(e for e in events if isinstance(e, Operation) and "_cudnn_rnn" in e.name)
+    assert {t.dtype for t in forward.inputs} == {"bfloat16"}
+    assert len({t.storage for t in forward.inputs[1:9]}) == 1
+    casts = count_names(events, phase="backward")["_to_copy"]
+    assert casts >= 8, "each gradient is cast by itself"
+
+
+def test_values_read_from_tensors_are_told(folder: Path) -> None:
+    trace, _ = load(folder, "reads")
+    lines = MODELS.read_text().splitlines()
+    line = next(n for n, text in enumerate(lines, 1) if "the line that is read on" in text)
+    told = f"1 value was read from tensors and taken as 1: op_trace_models.py line {line}"
+    assert trace.notes == (told,)
+    assert load(folder, "residual")[0].notes == ()
+
+
+def test_older_gpus_emulate_bf16(folder: Path) -> None:
+    trace, _ = load(folder, "residual_turing")
+    assert trace.notes == ("a GPU of capability 7.5 has no bf16 arithmetic: torch emulates it",)
+
+
+def test_rows_of_a_graph_are_inputs_on_the_cpu_too(folder: Path) -> None:
+    _, events = load(folder, "lenet5")
+    sizes = {e.storage: (e.size_bytes, e.category) for e in events if isinstance(e, Allocation)}
+    first = next(e for e in events if isinstance(e, Operation) and "convolution" in e.name)
+    assert first.inputs[0].shape == (4, 1, 32, 32)
+    assert sizes[first.inputs[0].storage] == (4 * 32 * 32 * 4, "input")
 
 
 @pytest.mark.parametrize(

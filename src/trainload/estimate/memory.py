@@ -67,6 +67,9 @@ class Spread:
 
     allocated: float
     reserved: float
+    needed: float
+    """Of the memory from which on the step goes through: it depends less on chance, since the
+    allocator gives back what it caches."""
     source: str
 
     def around(self, value_bytes: int, deviation: float) -> Span:
@@ -135,7 +138,7 @@ def estimate_memory(
     allocated = spread.around(free.peak_allocated_bytes, spread.allocated)
     # No device reserves less than is held.
     reserved = spread.around(free.peak_reserved_bytes, spread.reserved).from_at_least(allocated)
-    needed = spread.around(least, spread.reserved).from_at_least(allocated)
+    needed = spread.around(least, spread.needed).from_at_least(allocated)
     chance = chance_of_running_out(least, room)
     return MemoryEstimate(
         allocated_bytes=allocated,
@@ -177,7 +180,7 @@ def chance_of_running_out(least_bytes: int, room: MemoryRoom) -> float | None:
         weight = math.exp(-at * at / 2)
         weights += weight
         free = left + at * (less if at < 0 else more)
-        chances += weight * _chance_above(least_bytes, free, room.spread.reserved)
+        chances += weight * _chance_above(least_bytes, free, room.spread.needed)
     return chances / weights
 
 

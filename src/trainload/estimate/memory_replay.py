@@ -35,7 +35,8 @@ _NAMES: Mapping[str, Category] = {
 
 _CONVOLUTION = "convolution"
 """In the names of operations that do without a workspace where none is to be had: torch goes on to
-cuDNN's next plan (`try_configs` in `aten/src/ATen/native/cudnn/Conv_v8.cpp`)."""
+cuDNN's next plan when one runs out of memory (`try_configs`, with cuDNN's benchmark `try_plans`, in
+`aten/src/ATen/native/cudnn/Conv_v8.cpp`). Taken for granted: a later plan needs none."""
 STRIDES = 8
 """In which the need is looked for from above."""
 NOTHING = Temporaries()
@@ -196,13 +197,14 @@ class _Run:
     def _operate(self, operation: Operation, outputs: Sequence[Allocation]) -> bool:
         self._fullest = self.allocator.allocated_bytes
         inside = self.temporaries_of(operation)
-        for name, size in inside.kept.items():
-            if not self.allocator.holds(name) and not self._hold(name, size, "workspaces"):
-                return False
+        if not inside.kept_last and not self._keep(inside):
+            return False
         if inside.steps:
             if not self._go_inside(operation, outputs, inside.steps):
                 return False
         elif not self._hold_all(outputs):
+            return False
+        if inside.kept_last and not self._keep(inside):
             return False
         if operation.step == self._last_step:
             self.curve.append(
@@ -217,6 +219,13 @@ class _Run:
                 )
             )
         return True
+
+    def _keep(self, inside: Temporaries) -> bool:
+        """What libraries take once and never give back."""
+        return all(
+            self.allocator.holds(name) or self._hold(name, size, "workspaces")
+            for name, size in inside.kept.items()
+        )
 
     def _go_inside(
         self, operation: Operation, outputs: Sequence[Allocation], steps: Sequence[Step]

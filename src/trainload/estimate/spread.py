@@ -36,5 +36,6 @@ def find_spread(architecture: str | None) -> Spread:
     return Spread(
         allocated=entry["allocated"] * factor,
         reserved=entry["reserved"] * factor,
+        needed=entry["needed"] * factor,
         source=source,
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 from trainload.estimate import workspaces_attention as attention
 from trainload.estimate import workspaces_kernels as kernels
+from trainload.estimate import workspaces_recurrent as recurrent
 from trainload.estimate.workspaces_convolution import Convolution, Part, workspace_bytes
 from trainload.estimate.workspaces_reduction import staging
 from trainload.estimate.workspaces_script import (
@@ -51,7 +52,12 @@ def temporaries(
     """
     name = op.name.removeprefix("aten.").partition(".")[0]
     if name in _PRODUCTS:
-        return Temporaries(kept=_library_bytes(name, op.phase, device_kind))
+        # The result is made before the library is asked for its handle.
+        steps = tuple(Step(kind="result", number=number) for number in range(len(op.outputs)))
+        kept = _library_bytes(name, op.phase, device_kind)
+        return Temporaries(steps=steps, kept=kept, kept_last=True)
+    if name in _RECURRENT:
+        return _recurrent(op, device_kind)
     if name in _CONVOLUTIONS:
         return Temporaries(steps=_CONVOLUTIONS[name](op, tf32))
     rule = _RULES.get(name)
@@ -60,6 +66,7 @@ def temporaries(
     return Temporaries(steps=rule(op))
 
 
+_RECURRENT = frozenset({"_cudnn_rnn", "_cudnn_rnn_backward"})
 _PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "addmv", "mv", "dot", "linear", "matmul"})
 
 
@@ -148,10 +155,10 @@ def _convolution_backward(op: Operation, tf32: bool) -> tuple[Step, ...]:
     wanted = attributes[6] if len(attributes) > 6 else [True] * len(op.outputs)
     script = Script()
     strided = _copied(gradient, conv.channels_last)
-    # A gradient in the other layout is copied once; a slice of the right one at each call.
-    whole = strided and (conv.channels_last or is_channels_last(gradient))
-    if whole:
-        script.take(size_bytes(gradient))
+    # A gradient in the other layout is copied once, and so is that of a transposed convolution,
+    # until both calls are done; a slice of the right layout is copied at each call.
+    whole = strided and (transposed or conv.channels_last or is_channels_last(gradient))
+    copy = script.take(size_bytes(gradient)) if whole else None
     if _copied(given, conv.channels_last):
         script.take(size_bytes(given))
     sliced = size_bytes(gradient) if strided and not whole else 0
@@ -170,6 +177,8 @@ def _convolution_backward(op: Operation, tf32: bool) -> tuple[Step, ...]:
         number += 1
         script.brief(_workspace(conv, "weight", transposed))
         script.give(*held)
+    if copy is not None and transposed:
+        script.give(copy)
     if wanted[2]:
         script.results(number)
         sides = [0, *range(2, len(gradient.shape))]
@@ -178,12 +187,9 @@ def _convolution_backward(op: Operation, tf32: bool) -> tuple[Step, ...]:
     return script.finish()
 
 
-def _recurrent(op: Operation) -> tuple[Step, ...]:
-    """cuDNN's recurrent kernels: only a fixed part is known, from one small LSTM."""
-    script = Script()
-    script.results(*range(len(op.outputs)))
-    script.brief(load_figures()["libraries"]["cudnn_recurrent_workspace_bytes"])
-    return script.finish()
+def _recurrent(op: Operation, device_kind: str) -> Temporaries:
+    rule = recurrent.backward if "backward" in op.name else recurrent.forward
+    return Temporaries(steps=rule(op, device_kind))
 
 
 _CONVOLUTIONS: Mapping[str, Callable[[Operation, bool], tuple[Step, ...]]] = {
@@ -197,6 +203,7 @@ _RULES: Mapping[str, Callable[[Operation], tuple[Step, ...]]] = {
     "sum": kernels.reduction,
     "mean": kernels.reduction,
     "linalg_vector_norm": kernels.reduction,
+    "native_dropout": kernels.dropout,
     "native_layer_norm": kernels.layer_norm,
     "native_layer_norm_backward": kernels.layer_norm_backward,
     "native_group_norm": kernels.group_norm,
@@ -217,6 +224,4 @@ _RULES: Mapping[str, Callable[[Operation], tuple[Step, ...]]] = {
     "_scaled_dot_product_cudnn_attention_backward": attention.cudnn_backward,
     "_scaled_dot_product_flash_attention_backward": attention.flash_backward,
     "_scaled_dot_product_efficient_attention_backward": attention.efficient_backward,
-    "_cudnn_rnn": _recurrent,
-    "_cudnn_rnn_backward": _recurrent,
 }

@@ -47,6 +47,13 @@ def reduction(op: Operation) -> tuple[Step, ...]:
     return script.finish()
 
 
+def dropout(op: Operation) -> tuple[Step, ...]:
+    """Dropout.cu: the mask before the result."""
+    script = Script()
+    script.results(*reversed(range(len(op.outputs))))
+    return script.finish()
+
+
 def layer_norm(op: Operation) -> tuple[Step, ...]:
     """layer_norm_kernel.cu: works on contiguous rows."""
     script = Script()

@@ -58,6 +58,8 @@ class Temporaries:
     """In order; results that are not named come first. Whatever is taken is given back."""
     kept: Mapping[str, int] = field(default_factory=dict)
     """By name: bytes taken at the first operation that needs them and never given back."""
+    kept_last: bool = False
+    """Whether those are taken after the results, not before."""
 
     @property
     def before(self) -> tuple[int, ...]:
