@@ -69,7 +69,10 @@ def assert_falls(events: list[dict[str, Any]], by: float = 0.9) -> None:
     ("model", "words"),
     [
         ("lenet5", {**IMAGES, "epochs": 4}),
-        ("googlenet", {**IMAGES, "image_height": 33, "image_width": 33, "learning_rate": 3e-4}),
+        (
+            "googlenet",
+            {**IMAGES, "image_height": 33, "image_width": 33, "learning_rate": 3e-4, "epochs": 3},
+        ),
         ("resnet18", {**IMAGES, "image_height": 32, "image_width": 32, "learning_rate": 3e-4}),
         ("densenet121", {**IMAGES, "rows": 40, "image_height": 32, "image_width": 32}),
         ("conv_bottleneck", {**IMAGES, "image_height": 12, "image_width": 12}),
