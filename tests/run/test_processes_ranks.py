@@ -46,6 +46,10 @@ DDP = """
         dist.all_reduce(mean)
         if step % 20 == 0:
             print("loss", mean.item().hex(), flush=True)
+    dist.barrier()
+    # Kept to the interpreter's end it may abort there ("terminate called without an active
+    # exception"): it holds the group, whose threads torch no longer joins.
+    del model, optimizer, loss
     dist.destroy_process_group()
 """
 
