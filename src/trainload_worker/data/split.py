@@ -1,0 +1,61 @@
+"""Divides a data set's rows by group, so that no group stands on both sides; pure."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from dataclasses import dataclass
+from typing import Sequence
+
+from trainload_worker.errors import DataError
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers of each side in ascending order, and how many groups they came from."""
+
+    train_rows: array[int]
+    validation_rows: array[int]
+    train_group_count: int
+    validation_group_count: int
+
+
+def split_at(row_count: int, first_validation_row: int) -> Split:
+    """The data's own division: its validation rows stand last; DataError where a side is empty."""
+    if not 0 < first_validation_row < row_count:
+        raise DataError(
+            f"of {row_count} rows {first_validation_row} are for training; "
+            "training and validation need one row each"
+        )
+    return Split(
+        train_rows=array("q", range(first_validation_row)),
+        validation_rows=array("q", range(first_validation_row, row_count)),
+        train_group_count=first_validation_row,
+        validation_group_count=row_count - first_validation_row,
+    )
+
+
+def split_by_group(groups: Sequence[int], validation_fraction: float, seed: int) -> Split:
+    """Puts `validation_fraction` of the groups aside, chosen by `seed`; at least one each side.
+
+    The fraction is of groups and not of rows: rows follow their group. DataError with under two.
+    """
+    names = sorted(set(groups))
+    if len(names) < 2:
+        raise DataError(
+            f"the data hold {len(names)} group(s); training and validation need one group each"
+        )
+    random.Random(f"split-{seed}").shuffle(names)
+    wanted = round(len(names) * validation_fraction)
+    validation_count = min(max(wanted, 1), len(names) - 1)
+    held_out = frozenset(names[:validation_count])
+    train_rows = array("q")
+    validation_rows = array("q")
+    for row, group in enumerate(groups):
+        (validation_rows if group in held_out else train_rows).append(row)
+    return Split(
+        train_rows=train_rows,
+        validation_rows=validation_rows,
+        train_group_count=len(names) - validation_count,
+        validation_group_count=validation_count,
+    )
