@@ -1,0 +1,88 @@
+"""Writes `events.jsonl`, one line a call; never stops the training when the disk does."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import Any
+
+
+class EventWriter:
+    """Appends events as JSON lines and counts those it could not write.
+
+    Each line goes out in one `os.write`, so a reader sees whole lines even after a crash. A line
+    that the disk took only in part is ended by a newline before the next one: a reader loses
+    that line alone, and must skip what is not JSON.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Opens `path` for appending; OSError when that is impossible."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o644)
+        self._path = path
+        self._pid = os.getpid()
+        self._torn = False
+        self.lost_count = 0
+
+    def write(self, kind: str, **fields: Any) -> bool:
+        """Writes one event; False when it was lost. NaN and infinities become null.
+
+        Nothing in a process forked from this one: what it does is not the run's to tell.
+        """
+        if os.getpid() != self._pid:
+            return True
+        event = {"kind": kind, **fields}
+        try:
+            text = json.dumps(event, allow_nan=False, separators=(",", ":"))
+        except ValueError:
+            text = json.dumps(finite_or_null(event), allow_nan=False, separators=(",", ":"))
+        return self._write_line(text.encode("ascii") + b"\n")
+
+    def mend(self) -> None:
+        """Looks whether another writer left its last line torn, so that the next one stands alone.
+
+        Only for a file that nobody else writes to any more.
+        """
+        try:
+            with open(self._path, "rb") as file:
+                if file.seek(0, os.SEEK_END) > 0:
+                    file.seek(-1, os.SEEK_END)
+                    self._torn = file.read(1) != b"\n"
+        except OSError:
+            pass  # the next line then stands or falls with the torn one
+
+    def _write_line(self, line: bytes) -> bool:
+        repair = b"\n" if self._torn else b""
+        whole = repair + line
+        try:
+            written = os.write(self._descriptor, whole)
+        except OSError:
+            written = 0
+        if written == len(whole):
+            self._torn = False
+            return True
+        if written:
+            self._torn = written > len(repair)
+        self.lost_count += 1
+        return False
+
+    def close(self) -> None:
+        """Closes the file; a disk that complains only now has already been counted."""
+        # Whoever writes later must not meet another file under the same number.
+        descriptor, self._descriptor = self._descriptor, -1
+        try:
+            os.close(descriptor)
+        except OSError:
+            pass
+
+
+def finite_or_null(value: Any) -> Any:
+    """The same JSON value with None in place of every NaN and infinity."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite_or_null(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite_or_null(item) for item in value]
+    return value
