@@ -1,0 +1,122 @@
+"""Decides when a few steps are traced, so that tracing stays within its budget; traces nothing.
+
+A window of each purpose comes early, whatever it costs, since without them nothing is known: one
+that watches memory, where that is asked for, and one that watches time. Every later one waits
+until all windows together, itself included, stay within the budget's share of the training time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Sequence
+
+FIRST_STEPS = 10
+"""Steps before the first window: libraries choose their algorithms, allocators grow."""
+FIRST_STEPS_SLOW, SLOW_S = 2, 20.0
+"""Where steps are slow, fewer, once that long has passed."""
+QUIET_STEPS = 5
+"""Untraced steps between two windows, at least: they tell how long a step takes."""
+FIRST_CHANCE, CHANCES = 32, 1.1
+"""Later windows may open after so many steps, then after 1.1 times as many, and so on: windows thin
+out over a long run, and processes that train together trace the same steps."""
+MARGIN = 2 / 3
+"""Part of the budget to plan with: what a window will cost is only known from the last one."""
+MOST_BYTES = 256 * 1024 * 1024
+"""Size of all windows together, above which there are no more."""
+LONG_STEP_S = 1.0
+"""From this step time on a window holds one step, and none to warm the tracer."""
+PURPOSES = ("memory", "time")
+"""Of the first windows, in order, unless told otherwise; every later one is like the last."""
+
+
+@dataclass(frozen=True)
+class WindowShape:
+    """How many steps a window holds: first those that warm the tracer, then those to use."""
+
+    purpose: str
+    warm_steps: int
+    steps: int
+
+
+class WindowPlan:
+    """Keeps account of time and cost; the caller tells it of steps and windows."""
+
+    def __init__(self, budget: float, purposes: Sequence[str] = PURPOSES) -> None:
+        self._budget = budget
+        self._purposes = purposes
+        self._steps = 0
+        self._start_s: float | None = None
+        self._now_s = 0.0
+        self._chance = FIRST_CHANCE
+        self._quiet_from_s: float | None = None
+        self._quiet_steps = 0
+        self._last_cost_s = 0.0
+        self.windows = 0
+        self.cost_s = 0.0
+        self.bytes = 0
+
+    @property
+    def step_s(self) -> float | None:
+        """Mean time of the untraced steps since the last window; None before the first."""
+        if self._quiet_from_s is None or self._quiet_steps < 1:
+            return None
+        return (self._now_s - self._quiet_from_s) / self._quiet_steps
+
+    def count_step(self, now_s: float) -> WindowShape | None:
+        """Takes note of an untraced step; the window to open now, if one is due."""
+        self._now_s = now_s
+        self._steps += 1
+        if self._start_s is None:
+            self._start_s = now_s
+        if self._quiet_from_s is None:
+            # Neither the very first step nor the one that saved a window's trace is a usual one.
+            self._quiet_from_s = now_s
+            return None
+        self._quiet_steps += 1
+        return self._shape() if self._is_due(now_s - self._start_s) else None
+
+    def note_window(self, begin_s: float, end_s: float, steps: int, size_bytes: int) -> float:
+        """Takes note of a window's end; how much longer training took because of it."""
+        usual_s = self.step_s or 0.0
+        self._last_cost_s = max(0.0, end_s - begin_s - steps * usual_s)
+        self.cost_s += self._last_cost_s
+        self.bytes += size_bytes
+        self.windows += 1
+        self._now_s = end_s
+        self._steps += steps
+        self._quiet_from_s, self._quiet_steps = None, 0
+        return self._last_cost_s
+
+    def add_cost(self, longer_s: float) -> float:
+        """Takes note of what the last window cost after its end; the part that counts."""
+        counted_s = max(0.0, longer_s)
+        self._last_cost_s += counted_s
+        self.cost_s += counted_s
+        return counted_s
+
+    def _is_chance(self) -> bool:
+        """Whether a later window may open at this very step."""
+        while self._chance < self._steps:
+            self._chance = math.ceil(self._chance * CHANCES)
+        return self._chance == self._steps
+
+    def _is_due(self, elapsed_s: float) -> bool:
+        if self.windows == 0:
+            slow = elapsed_s >= SLOW_S and self._steps >= FIRST_STEPS_SLOW
+            return slow or self._steps >= FIRST_STEPS
+        if self._quiet_steps < QUIET_STEPS and (self.step_s or 0.0) < LONG_STEP_S:
+            return False
+        if self.windows < len(self._purposes):
+            return True
+        return (
+            self._is_chance()
+            and self.cost_s + self._last_cost_s <= MARGIN * self._budget * elapsed_s
+            and self.bytes < MOST_BYTES
+        )
+
+    def _shape(self) -> WindowShape:
+        purpose = self._purposes[min(self.windows, len(self._purposes) - 1)]
+        if (self.step_s or 0.0) >= LONG_STEP_S:
+            return WindowShape(purpose, 0, 1)
+        return WindowShape(purpose, 1, 1 if purpose == "memory" else 2)

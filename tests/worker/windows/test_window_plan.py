@@ -1,0 +1,88 @@
+"""When windows are opened: early twice, then only as far as the budget goes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainload_worker.windows.plan import (
+    FIRST_STEPS,
+    MOST_BYTES,
+    QUIET_STEPS,
+    WindowPlan,
+    WindowShape,
+)
+from trainload_worker.windows.together import AHEAD_STEPS, Agreement
+
+
+def simulate(budget, step_s, total_steps, window_extra_s, size_bytes=1000):
+    """Follow a plan through a training; the windows it opened as (step, shape, begin, end)."""
+    plan, now_s, step, windows = WindowPlan(budget), 100.0, 0, []
+    while step < total_steps:
+        now_s += step_s
+        step += 1
+        shape = plan.count_step(now_s)
+        if shape is not None:
+            begin_s, count = now_s, shape.warm_steps + shape.steps
+            now_s += count * step_s + window_extra_s
+            plan.note_window(begin_s, now_s, count, size_bytes)
+            windows.append((step, shape, begin_s, now_s))
+            step += count
+    return plan, now_s - 100.0, windows
+
+
+def test_the_first_two_windows_come_early_and_look_at_memory_then_time():
+    _, _, windows = simulate(0.03, 0.01, 200, window_extra_s=0.5)
+    assert [shape.purpose for _, shape, _, _ in windows] == ["memory", "time"]
+    assert windows[0][0] == FIRST_STEPS
+    first_end = windows[0][0] + windows[0][1].warm_steps + windows[0][1].steps
+    assert windows[1][0] - first_end >= QUIET_STEPS
+
+
+@given(
+    budget=st.floats(0.005, 0.5),
+    step_s=st.floats(0.0005, 0.9),
+    window_extra_s=st.floats(0.0, 2.0),
+    total_steps=st.integers(50, 3000),
+)
+def test_later_windows_keep_to_the_budget(budget, step_s, window_extra_s, total_steps):
+    plan, elapsed_s, windows = simulate(budget, step_s, total_steps, window_extra_s)
+    if len(windows) > 2:
+        assert plan.cost_s <= budget * elapsed_s + 1e-6
+    assert plan.cost_s == pytest.approx(len(windows) * window_extra_s, rel=0.02, abs=1e-6)
+
+
+def test_windows_thin_out_over_a_long_run():
+    _, elapsed_s, windows = simulate(0.03, 0.05, 72_000, window_extra_s=0.01)
+    assert elapsed_s > 3600
+    assert 20 < len(windows) < 90
+
+
+def test_windows_end_when_their_files_have_grown_too_large():
+    _, _, windows = simulate(0.03, 0.05, 20_000, 0.01, size_bytes=MOST_BYTES // 4)
+    assert len(windows) == 4
+
+
+def test_a_long_step_is_traced_alone():
+    _, _, windows = simulate(0.03, 30.0, 40, window_extra_s=1.0)
+    assert [(shape.warm_steps, shape.steps) for _, shape, _, _ in windows[:2]] == [(0, 1), (0, 1)]
+    assert windows[0][0] < FIRST_STEPS
+
+
+def test_processes_that_train_together_trace_the_same_steps(tmp_path):
+    path = str(tmp_path / "plan")
+    leader, follower = Agreement(path, leads=True), Agreement(path, leads=False)
+    late = Agreement(path, leads=False)
+    shapes = {}
+    for step in range(100):
+        wanted = WindowShape("time", 1, 2) if step in (10, 11, 60) else None
+        opened = leader.settle(step, wanted)
+        # What a follower wants for itself does not count.
+        assert follower.settle(step, WindowShape("memory", 0, 1)) == opened
+        if opened is not None:
+            shapes[step] = opened
+    assert shapes == {10 + AHEAD_STEPS: WindowShape("time", 1, 2), 60 + AHEAD_STEPS: shapes[63]}
+    assert late.settle(80, None) is None  # it came after the step
+
+
+def test_nobody_decided_yet(tmp_path):
+    assert Agreement(str(tmp_path / "none"), leads=False).settle(5, None) is None
