@@ -1,0 +1,98 @@
+"""Clocks for steps of frameworks that have none of their own; know no framework.
+
+`ReturnClock` is for calls that return when the step has ended. `WaitingClock` is for calls that
+return earlier: a thread waits for each step in turn and reads the time when it has ended, so that
+the training thread never waits for its own step.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import Any, Callable, Protocol
+
+from trainload_worker.backends import StepBatch
+
+STEPS_AHEAD = 8
+"""Steps that may be under way: enough to hide the host's work, few enough to bound the memory."""
+
+
+class StepClock(Protocol):
+    """Learns when steps ended and what their loss was."""
+
+    def mark(self, ending: Any) -> None:
+        """Notes that a step has been given to the device."""
+
+    def collect(self, drain: bool) -> StepBatch:
+        """Steps that ended since the last call."""
+
+
+class ReturnClock:
+    """The step has ended when `mark` is called; `read` gives its loss."""
+
+    def __init__(self, read: Callable[[Any], float]) -> None:
+        self._read = read
+        self._batch = StepBatch([], [])
+
+    def mark(self, ending: Any) -> None:
+        """Reads the clock, then the loss."""
+        self._batch.end_s.append(time.monotonic())
+        self._batch.loss.append(self._read(ending))
+
+    def collect(self, drain: bool) -> StepBatch:  # noqa: ARG002 - nothing is ever under way
+        """All steps since the last call."""
+        batch, self._batch = self._batch, StepBatch([], [])
+        return batch
+
+
+class WaitingClock:
+    """A thread calls `wait` with what `mark` was given, in order, then `read` for the loss."""
+
+    def __init__(self, wait: Callable[[Any], Any], read: Callable[[Any], float]) -> None:
+        self._wait, self._read = wait, read
+        self._pending: queue.Queue[Any] = queue.Queue()
+        self._room = threading.Semaphore(STEPS_AHEAD)
+        self._lock = threading.Lock()
+        self._batch = StepBatch([], [])
+        self._error: BaseException | None = None
+        # A device that hangs must not keep the process from ending.
+        threading.Thread(target=self._follow, name="step-clock", daemon=True).start()
+
+    def mark(self, ending: Any) -> None:
+        """Hands a step over; waits only where too many are under way. Raises a step's error."""
+        self._room.acquire()
+        self._raise()
+        self._pending.put(ending)
+
+    def collect(self, drain: bool) -> StepBatch:
+        """Steps that ended since the last call; raises the error of a step that failed."""
+        if drain:
+            self._pending.join()
+        with self._lock:
+            batch, self._batch = self._batch, StepBatch([], [])
+        if not batch.end_s:
+            self._raise()
+        return batch
+
+    def _follow(self) -> None:
+        while True:
+            ending = self._pending.get()
+            try:
+                if self._error is None:
+                    self._wait(ending)
+                    end_s = time.monotonic()
+                    loss = self._read(ending)
+                    with self._lock:
+                        self._batch.end_s.append(end_s)
+                        self._batch.loss.append(loss)
+            except BaseException as error:  # noqa: BLE001 - raised again in the training thread
+                self._error = error
+            finally:
+                del ending
+                self._room.release()
+                self._pending.task_done()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
