@@ -1,0 +1,333 @@
+"""Trains with torch on the CPU or on one CUDA device; needs no numpy.
+
+On a CUDA device no step waits for another: `clock_torch` learns their ends from events.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from array import array
+from importlib import metadata
+from typing import Any, Callable, Mapping, Protocol, Sequence
+
+import torch
+from torch.nn import functional
+
+from trainload_worker.data.dataset import PIXEL_SCALE, PIXEL_SHIFT, Dataset
+from trainload_worker.data.split import Split
+from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.frameworks.backends import (
+    CONFUSION_CLASSES,
+    Evaluation,
+    LayerSummary,
+    Opened,
+    StepBatch,
+)
+from trainload_worker.frameworks.torch.clock import CudaStepClock
+from trainload_worker.frameworks.torch.graph import GraphModule, count_parameters
+from trainload_worker.frameworks.torch.loader import TorchLoader
+from trainload_worker.frameworks.torch.state import TorchState
+from trainload_worker.frameworks.torch.weights import (
+    NOTE_WITHOUT_NUMPY,
+    can_draw,
+    load_initial_weights,
+)
+from trainload_worker.spec import OptimizerSpec, Spec
+from trainload_worker.training.feed import Feed
+from trainload_worker.training.metrics import TOP
+
+_EVALUATION_ROWS = 4096
+"""Of plain features, which are small; other rows are evaluated in the batches of training."""
+
+_FORMS: Mapping[str, Any] = {
+    "float32": torch.float32,
+    "uint8": torch.uint8,
+    "int64": torch.int64,
+}
+
+
+class StepClock(Protocol):
+    """Learns when steps ended and what their loss was."""
+
+    def mark(self, loss: Any) -> None:
+        """Notes that a step has been given to the device."""
+
+    def collect(self, drain: bool) -> StepBatch:
+        """Steps that ended since the last call."""
+
+
+def create(spec: Spec) -> TorchBackend:
+    """The backend for that specification."""
+    return TorchBackend(spec)
+
+
+class TorchBackend:
+    """One model, its optimizer and its data; rows stay in host memory until their step."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._device = torch.device("cuda:0" if spec.setting.accelerators else "cpu")
+        self._on_cuda = self._device.type == "cuda"
+        self._bf16 = spec.training.precision == "bf16"
+        self._clock: StepClock
+        self.state: TorchState
+        self.feed: Feed
+        self._model: Any
+        self._optimizer: Any
+        self._features: Any
+        self._labels: Any
+        self._validation_rows: Any
+        self._class_count = 0
+        self._chunk_rows = spec.training.batch_size
+
+    def open(self) -> Opened:
+        """Sets the number of threads and finds the device; a missing one is never replaced."""
+        setting = self._spec.setting
+        if setting.threads is not None:
+            torch.set_num_threads(setting.threads)
+        notes = []
+        accelerators = []
+        if self._on_cuda:
+            if not torch.cuda.is_available():
+                raise FrameworkError(
+                    f"the setting has {len(setting.accelerators)} accelerator(s), "
+                    f"but torch {torch.__version__} finds no CUDA device; "
+                    "choose a setting without it, such as cpu0, or install a CUDA build"
+                )
+            torch.cuda.init()
+            accelerators.append(_describe_accelerator(self._device))
+            if len(setting.accelerators) > 1:
+                notes.append("torch trains on the first accelerator of the setting alone")
+        if not can_draw():
+            notes.append(NOTE_WITHOUT_NUMPY)
+        if self._bf16 and self._on_cuda and not torch.cuda.is_bf16_supported():
+            notes.append("this accelerator has no bf16 arithmetic of its own")
+        return Opened(
+            version=str(torch.__version__),
+            software=read_software(ask_device=True),
+            device=str(self._device),
+            threads=int(torch.get_num_threads()),
+            accelerators=accelerators,
+            notes=notes,
+        )
+
+    def build(self, dataset: Dataset, split: Split) -> list[LayerSummary]:
+        """Draws the weights by the seed, which dropout goes on using, and wraps the data."""
+        graph = self._spec.graph
+        torch.manual_seed(self._spec.seeds.weights)
+        self._model = GraphModule(graph).to(self._device)
+        load_initial_weights(self._model, graph, self._spec.seeds.weights)
+        self._optimizer = build_optimizer(self._spec.training.optimizer, self._model)
+        self.state = TorchState(self._spec, self._model, self._optimizer)
+        entry = next(layer for layer in graph.layers if layer.kind == "input")
+        self._features, self._labels = _wrap(dataset, entry.output_shape)
+        loader = None
+        if self._spec.training.loader.kind == "native":
+            tables = (self._features, self._labels, dataset.files)
+            loader = TorchLoader(self._spec, *tables, pinned=self._on_cuda)
+        self.feed = Feed(self._take_rows, loader)
+        self._validation_rows = torch.frombuffer(split.validation_rows, dtype=torch.int64)
+        self._class_count = dataset.class_count
+        if len(entry.output_shape) == 1 and dataset.form == "float32":
+            self._chunk_rows = max(self._chunk_rows, _EVALUATION_ROWS)
+        self._clock = CudaStepClock(self._device) if self._on_cuda else HostStepClock()
+        self._model.train()
+        return [
+            LayerSummary(layer.name, count_parameters(self._model, layer)) for layer in graph.layers
+        ]
+
+    def run_step(self, rows: array[int]) -> None:
+        """Gives one step to the device."""
+        examples, targets = self.feed.take(rows)
+        inputs, targets = _normalise(self._to_device(examples)), self._to_device(targets)
+        self._optimizer.zero_grad(set_to_none=True)
+        if self._bf16:
+            with torch.autocast(self._device.type, torch.bfloat16):
+                loss = batch_loss(self._model(inputs), targets)
+        else:
+            loss = batch_loss(self._model(inputs), targets)
+        loss.backward()
+        self._optimizer.step()
+        self._clock.mark(loss)
+
+    def collect(self, drain: bool) -> StepBatch:
+        """Steps that the device has finished."""
+        return self._clock.collect(drain)
+
+    def evaluate(self) -> Evaluation:
+        """Runs over the validation rows in chunks; sums stay on the device until the end."""
+        tally = _Tally(self._class_count, self._device, self._spec.training.validation.top)
+        autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16)
+        self._model.eval()
+        with torch.no_grad(), autocast:
+            for index in self._validation_rows.split(self._chunk_rows):
+                examples, targets = self._take_both(index)
+                tally.add(self._model(_normalise(examples)).float(), targets)
+        self._model.train()
+        return tally.read()
+
+    def _to_device(self, part: Any) -> Any:
+        # Rows of the cache are there already, those of a loader in pinned memory.
+        return part.to(self._device, non_blocking=True) if self._on_cuda else part
+
+    def _take_rows(self, rows: array[int]) -> tuple[Any, Any]:
+        return self._take_both(torch.frombuffer(rows, dtype=torch.int64))
+
+    def _take_both(self, index: Any) -> tuple[Any, Any]:
+        return self._take(self._features, index), self._take(self._labels, index)
+
+    def _take(self, table: Any, index: Any) -> Any:
+        """Those rows of a host table, on the device."""
+        if not self._on_cuda:
+            return table.index_select(0, index)
+        # A copy from pinned memory alone does not hold the host up; torch keeps the pinned block
+        # from reuse until the copy has been made.
+        shape = (len(index), *table.shape[1:])
+        staged = torch.empty(shape, dtype=table.dtype, pin_memory=True)
+        torch.index_select(table, 0, index, out=staged)
+        return staged.to(self._device, non_blocking=True)
+
+
+def _normalise(rows: Any) -> Any:
+    """Those rows as the model takes them: pixels are normalised on the device."""
+    if rows.dtype is not torch.uint8:
+        return rows
+    return rows.to(torch.float32).sub_(PIXEL_SHIFT).mul_(PIXEL_SCALE)
+
+
+class _Tally:
+    """Sums of an evaluation, on the device."""
+
+    def __init__(self, classes: int, device: Any, top: Sequence[int]) -> None:
+        self._classes = classes
+        self._asked = list(top)
+        self._asked_hits = torch.zeros(len(self._asked), dtype=torch.int64, device=device)
+        # A matrix for few classes, from which the number of hits follows; else that alone.
+        cells = classes * classes if classes <= CONFUSION_CLASSES else 1
+        self._cells = torch.zeros(cells, dtype=torch.int64, device=device)
+        self._loss_sum = torch.zeros((), dtype=torch.float64, device=device)
+        self._top_hits = torch.zeros((), dtype=torch.int64, device=device)
+        self._count = 0
+
+    def add(self, scores: Any, targets: Any) -> None:
+        """Counts a chunk in; where each token has a target, a token is counted as a row."""
+        scores, targets = scores.flatten(0, -2), targets.flatten()
+        classes = self._classes
+        if classes <= CONFUSION_CLASSES:
+            cells = targets * classes + scores.argmax(dim=1)
+            self._cells += torch.bincount(cells, minlength=classes * classes)
+        else:
+            self._cells += (scores.argmax(dim=1) == targets).sum()
+        self._loss_sum += functional.cross_entropy(scores, targets, reduction="sum")
+        best = scores.topk(min(TOP, classes), dim=1).indices
+        self._top_hits += (best == targets.unsqueeze(1)).sum()
+        if self._asked:
+            ranks = _ranks(scores, targets.unsqueeze(1))
+            self._asked_hits += torch.stack([(ranks < n).sum() for n in self._asked])
+        self._count += len(targets)
+
+    def read(self) -> Evaluation:
+        """The sums on the host; waits for the device."""
+        small = self._classes <= CONFUSION_CLASSES
+        matrix = self._cells.view(self._classes, self._classes).tolist() if small else None
+        return Evaluation(
+            confusion=matrix,
+            loss_sum=float(self._loss_sum.item()),
+            top5_hits=int(self._top_hits.item()),
+            row_count=self._count,
+            hits=None if small else int(self._cells.item()),
+            top_hits=dict(zip(self._asked, self._asked_hits.tolist())),
+        )
+
+
+def _ranks(scores: Any, targets: Any) -> Any:
+    """How many classes come before each row's own; of equal ones the first, as argmax has it."""
+    own = scores.gather(1, targets)
+    earlier = torch.arange(scores.shape[1], device=scores.device) < targets
+    return ((scores > own) | ((scores == own) & earlier)).sum(dim=1)
+
+
+def batch_loss(scores: Any, targets: Any) -> Any:
+    """Mean over rows, or over all tokens of all rows."""
+    return functional.cross_entropy(scores.flatten(0, -2), targets.flatten())
+
+
+def _wrap(dataset: Dataset, shape: Any) -> tuple[Any, Any]:
+    """Inputs and targets by row, on the data's own memory."""
+    values = torch.frombuffer(dataset.features, dtype=_FORMS[dataset.form])
+    if dataset.is_stream:
+        # Row after row, each token's target is the token after it.
+        return values[:-1].view(-1, *shape), values[1:].view(-1, *shape)
+    return values.view(-1, *shape), torch.frombuffer(dataset.labels, dtype=torch.int64)
+
+
+class HostStepClock:
+    """On the CPU a step has ended when the call returns, and its loss costs nothing to read."""
+
+    def __init__(self) -> None:
+        self._batch = StepBatch([], [])
+
+    def mark(self, loss: Any) -> None:
+        """Reads the clock and the loss, None where it is not known."""
+        self._batch.end_s.append(time.monotonic())
+        self._batch.loss.append(None if loss is None else loss.item())
+
+    def collect(self, drain: bool) -> StepBatch:  # noqa: ARG002 - nothing is ever under way
+        """All steps since the last call."""
+        batch, self._batch = self._batch, StepBatch([], [])
+        return batch
+
+
+def _sgd(parameters: Any, spec: OptimizerSpec) -> Any:
+    return torch.optim.SGD(
+        parameters,
+        lr=spec.learning_rate,
+        weight_decay=spec.weight_decay,
+        momentum=spec.momentum,
+    )
+
+
+def _plain(name: str) -> Callable[[Any, OptimizerSpec], Any]:
+    def build(parameters: Any, spec: OptimizerSpec) -> Any:
+        optimizer = getattr(torch.optim, name)
+        return optimizer(parameters, lr=spec.learning_rate, weight_decay=spec.weight_decay)
+
+    return build
+
+
+_OPTIMIZERS: Mapping[str, Callable[[Any, OptimizerSpec], Any]] = {
+    "adam": _plain("Adam"),
+    "adamw": _plain("AdamW"),
+    "sgd": _sgd,
+    "rmsprop": _plain("RMSprop"),
+    "adagrad": _plain("Adagrad"),
+}
+
+
+def build_optimizer(spec: OptimizerSpec, model: Any) -> Any:
+    """The optimizer of a run over all of the model's parameters."""
+    if spec.name not in _OPTIMIZERS:
+        raise SpecError(f"optimizer {spec.name!r} is unknown to torch here")
+    return _OPTIMIZERS[spec.name](model.parameters(), spec)
+
+
+def _describe_accelerator(device: Any) -> dict[str, str | None]:
+    properties = torch.cuda.get_device_properties(device)
+    # Older versions do not tell the identity.
+    uuid = getattr(properties, "uuid", None)
+    return {"name": str(properties.name), "uuid": None if uuid is None else f"GPU-{uuid}"}
+
+
+def read_software(ask_device: bool) -> dict[str, str | None]:
+    """Versions of torch and what it stands on; cuDNN's needs the device to be asked."""
+    cudnn = torch.backends.cudnn.version() if ask_device and torch.cuda.is_available() else None
+    numpy = None
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        numpy = metadata.version("numpy")
+    return {
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "cudnn": None if cudnn is None else str(cudnn),
+        "numpy": numpy,
+    }
