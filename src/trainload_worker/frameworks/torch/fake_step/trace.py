@@ -1,0 +1,236 @@
+"""Dispatches a real training step on fake tensors and leaves its op trace; trains nothing.
+
+What the step is made of comes from `op_trace_sources_torch`; this file marks its parts and says in
+one line why a step cannot be traced.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import time
+import traceback
+from types import FrameType
+from typing import Any, Iterator
+
+import torch
+
+from trainload_worker.errors import FrameworkError, WorkerProblem
+from trainload_worker.frameworks.torch.fake_step.cuda import stand_in, take_cpu
+from trainload_worker.frameworks.torch.fake_step.dispatch import FakeDispatch
+from trainload_worker.frameworks.torch.fake_step.layers import Layers
+from trainload_worker.frameworks.torch.fake_step.log import OpTraceLog
+from trainload_worker.frameworks.torch.fake_step.tensors import (
+    FakeTensor,
+    ValueAsked,
+    is_users,
+    readings,
+)
+from trainload_worker.frameworks.torch.fake_step.without_compiler import leave_compiler_out
+from trainload_worker.process.events import EventWriter
+from trainload_worker.spec import ScriptSpec, TraceSpec
+
+MEASURE = "measure a few real steps instead: --measure"
+_LOWEST = (2, 4)
+_MOST_PLACES = 4
+_OWN_BF16 = (8, 0)
+"""The first GPUs with bf16 arithmetic of their own."""
+
+
+class TraceProblem(WorkerProblem):
+    """A step that cannot be traced; the message says why and what to do instead."""
+
+
+class Enough(BaseException):
+    """As many steps were seen as were asked for."""
+
+
+class OutOfTime(BaseException):
+    """The step did not end within its time."""
+
+
+class Tracer:
+    """The steps of one trace; sources call it at the seams between their parts."""
+
+    def __init__(self, spec: TraceSpec, events: EventWriter) -> None:
+        self.spec = spec
+        self.on_cuda = spec.target == "cuda"
+        self.log = OpTraceLog()
+        self.layers = Layers()
+        self.dispatch = FakeDispatch(
+            self.log,
+            self.layers.where,
+            on_cuda=self.on_cuda,
+            adopts=not isinstance(spec.source, ScriptSpec),
+        )
+        self.optimizer_name: str | None = None
+        self.precision: str | None = None
+        self.batch_size: int | None = None
+        self.steps = 0
+        self._events = events
+        self._first_of_step = 0
+
+    @property
+    def device(self) -> Any:
+        """Where the step runs, to the program."""
+        return torch.device("cuda", 0) if self.on_cuda else torch.device("cpu")
+
+    def begin(self, models: list[Any]) -> None:
+        """Everything is built: what lives now are weights, buffers and inputs."""
+        self.tell_weights(models)
+        for number in self.log.untold_since(0):
+            self.log.tell(number, "input")
+        self.log.forget_past()
+        readings.clear()
+
+    def begin_step(self) -> None:
+        """A step begins; its gradients of before are still there."""
+        self._first_of_step = self.log.next_number
+        self.layers.begin_step()
+        self.layers.phase = "forward"
+        self.log.mark("step begin")
+
+    def begin_backward(self) -> None:
+        """What the forward pass has left is kept for the way back."""
+        self.log.mark("backward begin")
+        for number in self.log.untold_since(self._first_of_step):
+            self.log.tell(number, "activation")
+
+    def begin_update(self, parameters: Iterator[Any]) -> None:
+        """The gradients are there."""
+        for parameter in parameters:
+            self._tell(parameter.grad, "gradient")
+        self.layers.phase = "update"
+        self.log.mark("update begin")
+
+    def end_step(self, optimizer: Any) -> None:
+        """The optimizer has done its step; its state is known now."""
+        for state in optimizer.state.values():
+            for value in state.values() if isinstance(state, dict) else ():
+                self._tell(value, "optimizer")
+        self.layers.phase = "other"
+        self.log.mark("step end")
+        self.log.step += 1
+        self.steps += 1
+        self._events.write("op_trace_step", step=self.steps, t_s=time.monotonic())
+
+    def tell_weights(self, models: list[Any]) -> None:
+        """Says which storages are weights and buffers."""
+        for model in models:
+            for buffer in model.buffers():
+                self._tell(buffer, "buffer")
+            for parameter in model.parameters():
+                self._tell(parameter, "weight")
+
+    def _tell(self, tensor: Any, category: str) -> None:
+        if isinstance(tensor, FakeTensor) and tensor.store.number >= 0:
+            self.log.tell(tensor.store.number, category)
+
+
+def trace_step(spec: TraceSpec, events: EventWriter) -> dict[str, Any]:
+    """Traces the specification's step and writes the file; what the trace has, as an event.
+
+    TraceProblem, or another problem of the user's, where there is nothing to write.
+    """
+    found = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if found < _LOWEST:
+        raise FrameworkError(
+            f"torch {torch.__version__} cannot be traced, only 2.4 and later; {MEASURE}"
+        )
+    leave_compiler_out()
+    tracer = Tracer(spec, events)
+    if tracer.on_cuda:
+        stand_in(spec.capability)
+    else:
+        take_cpu()
+    _run_within_limits(tracer)
+    tracer.log.open = False
+    if not tracer.steps:
+        raise TraceProblem(f"no optimizer step was seen; {MEASURE}")
+    tracer.dispatch.notes.extend(_remarks(tracer))
+    tracer.log.save(spec.trace_path, _header(tracer))
+    return {
+        "path": spec.trace_path,
+        "steps": tracer.steps,
+        "operations": tracer.log.operations,
+        "notes": tracer.dispatch.notes,
+    }
+
+
+def _remarks(tracer: Tracer) -> Iterator[str]:
+    """What whoever trusts the trace should know."""
+    if readings:
+        places = list(readings)
+        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        values = "1 value was" if len(places) == 1 else f"{len(places)} values were"
+        shown = ", ".join(places[:_MOST_PLACES])
+        yield f"{values} read from tensors and taken as 1: {shown}{more}"
+    if tracer.on_cuda and tracer.precision == "bf16" and tracer.spec.capability < _OWN_BF16:
+        major, minor = tracer.spec.capability
+        yield f"a GPU of capability {major}.{minor} has no bf16 arithmetic: torch emulates it"
+
+
+def _header(tracer: Tracer) -> dict[str, Any]:
+    return {
+        "framework": "torch",
+        "version": str(torch.__version__),
+        "target": tracer.spec.target,
+        "precision": tracer.precision,
+        "optimizer": tracer.optimizer_name,
+        "batch_size": tracer.batch_size,
+        "iterations": tracer.steps,
+        "capability": list(tracer.spec.capability),
+        "layers": tracer.layers.table(),
+        "notes": tracer.dispatch.notes,
+    }
+
+
+def _run_within_limits(tracer: Tracer) -> None:
+    from trainload_worker.frameworks.torch.fake_step.sources import run_source
+
+    limit_s = tracer.spec.limit_s
+    # What was imported is never garbage, and to look at it again and again takes time.
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGALRM, _raise_out_of_time)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    # The engine's own threads would run beside the caller's, whose frames say where a step is.
+    torch.autograd.set_multithreading_enabled(False)
+    tracer.layers.attach()
+    try:
+        with tracer.dispatch:
+            run_source(tracer)
+    except Enough:
+        pass
+    except OutOfTime:
+        raise TraceProblem(
+            f"no {tracer.spec.iterations} steps within {limit_s:g} s (--limit-s); "
+            f"{tracer.steps} were seen; {MEASURE}"
+        ) from None
+    except ValueAsked as error:
+        place = user_place(error.__traceback__)
+        raise TraceProblem(f"{place}{error}, and a trace has no numbers; {MEASURE}") from error
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        tracer.layers.detach()
+
+
+def _raise_out_of_time(_number: int, _frame: FrameType | None) -> None:
+    raise OutOfTime
+
+
+def user_place(trace: Any) -> str:
+    """The innermost line of the user's own code that an error passed, as `file line 3: `."""
+    place = ""
+    for frame, line in traceback.walk_tb(trace):
+        if is_users(frame.f_code.co_filename):
+            place = f"{os.path.basename(frame.f_code.co_filename)} line {line}: "
+    return place
+
+
+def explain(error: BaseException, what: str) -> TraceProblem:
+    """A user's error as one line that names theirs."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return TraceProblem(f"{user_place(error.__traceback__)}{what} raised {said}")

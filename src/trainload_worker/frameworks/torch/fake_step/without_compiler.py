@@ -1,0 +1,160 @@
+"""Stands in for torch's compiler and its algebra of symbolic shapes, which a trace does not need.
+
+torch loads both, seconds of imports, only to be told that a function is not to be compiled or that
+a plain condition holds. Whoever needs more of them gets the real ones.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any, Mapping
+
+import torch
+
+_COMPILER = "torch._dynamo"
+_SHAPES = "torch.fx.experimental.symbolic_shapes"
+_ALGEBRA = "sympy"
+_FUNCTIONS = "torch.utils._sympy.functions"
+_NAMES = (_COMPILER, _SHAPES, _FUNCTIONS, _ALGEBRA)
+
+
+class _Light(ModuleType):
+    """Has the few names it was given; makes room for the real modules when asked for any other."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        _make_room(self.__name__)
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+class _Finder(MetaPathFinder):
+    """Makes room for the real modules when a part of one is imported."""
+
+    def find_spec(self, fullname: str, _path: Any, _target: Any = None) -> ModuleSpec | None:
+        """The part of the real module; None for what is nobody's part here."""
+        root = next((name for name in _NAMES if fullname.startswith(f"{name}.")), None)
+        if root is None or not isinstance(sys.modules.get(root), _Light):
+            return None
+        _make_room(root)
+        whole = importlib.import_module(root)
+        if fullname in sys.modules:
+            return ModuleSpec(fullname, _Loaded(sys.modules[fullname]))
+        return PathFinder.find_spec(fullname, whole.__path__)
+
+
+class _Loaded(Loader):
+    """Gives a module that the real one has loaded meanwhile."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def create_module(self, _spec: ModuleSpec) -> ModuleType:
+        """The module as it is."""
+        return self._module
+
+    def exec_module(self, _module: ModuleType) -> None:
+        """It has been executed."""
+
+
+def _make_room(wanted: str) -> None:
+    """For the algebra all of it, which is made for each other; for the compiler everything."""
+    for name in _NAMES:
+        if name == _COMPILER and wanted != _COMPILER:
+            continue
+        if isinstance(sys.modules.get(name), _Light):
+            del sys.modules[name]
+            if name == _COMPILER:
+                torch.__dict__.pop("_dynamo", None)
+
+
+def _truth(condition: Any, *_args: Any, **_kwargs: Any) -> bool:
+    return bool(condition)
+
+
+def _any(*conditions: Any) -> bool:
+    return any(conditions)
+
+
+def _all(*conditions: Any) -> bool:
+    return all(conditions)
+
+
+def _equal(first: Any, second: Any) -> bool:
+    if isinstance(first, (tuple, list)) and isinstance(second, (tuple, list)):
+        return len(first) == len(second) and all(map(_equal, first, second))
+    return bool(first == second)
+
+
+def _itself(value: Any, *_args: Any, **_kwargs: Any) -> Any:
+    return value
+
+
+def _nothing(*_args: Any, **_kwargs: Any) -> None:
+    return None
+
+
+def _always(_value: Any) -> bool:
+    return True
+
+
+def _none_of_them(*_args: Any) -> set[Any]:
+    return set()
+
+
+def _never(_value: Any) -> bool:
+    return False
+
+
+def _as_it_is(function: Any = None, *_args: Any, **_kwargs: Any) -> Any:
+    return _as_it_is if function is None else function
+
+
+_TRUTHS = (
+    "expect_true",
+    "guard_or_false",
+    "guard_or_true",
+    "guard_size_oblivious",
+    "statically_known_true",
+    "definitely_true",
+    "guard_bool",
+)
+_SHAPE_NAMES: Mapping[str, Any] = {
+    **dict.fromkeys(_TRUTHS, _truth),
+    "sym_or": _any,
+    "sym_and": _all,
+    "sym_eq": _equal,
+    **dict.fromkeys(("guarding_hint_or_throw", "optimization_hint", "hint_int"), _itself),
+    **dict.fromkeys(("has_guarding_hint", "has_hint", "has_static_value"), _always),
+    **dict.fromkeys(("is_nested_int", "has_free_symbols", "is_symbolic"), _never),
+    "has_free_unbacked_symbols": _never,
+    "free_unbacked_symbols": _none_of_them,
+    "free_symbols": _none_of_them,
+    "GuardOnDataDependentSymNode": type("GuardOnDataDependentSymNode", (RuntimeError,), {}),
+}
+
+
+_ALGEBRA_NAMES = ("Basic", "Expr", "Float", "Integer", "Number", "Symbol")
+"""Classes that numbers are compared with; none is one of theirs."""
+
+
+def leave_compiler_out() -> None:
+    """Puts the stand-ins in place, where the real modules have not been loaded already."""
+    light: dict[str, Mapping[str, Any]] = {
+        _COMPILER: {"disable": _as_it_is, "graph_break": _nothing},
+        _SHAPES: _SHAPE_NAMES,
+        _FUNCTIONS: {"Max": max, "Min": min},
+        _ALGEBRA: {name: type(name, (), {}) for name in _ALGEBRA_NAMES},
+    }
+    if any(name in sys.modules for name in light):
+        return
+    sys.meta_path.insert(0, _Finder())
+    for name, names in light.items():
+        module = _Light(name)
+        module.__dict__.update(names, __path__=[])
+        sys.modules[name] = module
+    torch._dynamo = sys.modules[_COMPILER]

@@ -1,0 +1,57 @@
+"""Does a few real steps of a user's build function; run as a script, measured from outside.
+
+python steps_of_build_torch.py my.py build BATCH PRECISION OPTIMIZER MOMENTUM STEPS
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import sys
+from typing import Any
+
+import torch
+
+_RULES = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "sgd": torch.optim.SGD,
+    "rmsprop": torch.optim.RMSprop,
+    "adagrad": torch.optim.Adagrad,
+}
+
+
+def main(
+    path: str, name: str, batch: str, precision: str, rule: str, momentum: str, steps: str
+) -> None:
+    """As many steps as asked for, on the GPU where torch has one."""
+    kind = "cuda" if torch.cuda.is_available() else "cpu"
+    # The function makes its example batch itself, wherever tensors are made.
+    torch.set_default_device(kind)
+    model, loss = _load(path, name)(int(batch))
+    model.to(kind)
+    model.train()
+    options = {"momentum": float(momentum)} if rule == "sgd" else {}
+    optimizer = _RULES[rule](model.parameters(), lr=1e-4, **options)
+    for _ in range(int(steps)):
+        optimizer.zero_grad(set_to_none=True)
+        half = torch.autocast(kind, torch.bfloat16) if precision == "bf16" else None
+        with half or contextlib.nullcontext():
+            found = loss()
+        found.backward()
+        optimizer.step()
+
+
+def _load(path: str, name: str) -> Any:
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    spec = importlib.util.spec_from_file_location("measured_build", path)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,160 @@
+"""Build functions for the op trace's tests: some that work, some that cannot be traced."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class Attention(nn.Module):
+    """One pre-norm block and a tied output matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(500, 64)
+        self.norm = nn.LayerNorm(64)
+        self.split = nn.Linear(64, 192)
+        self.join = nn.Linear(64, 64)
+        self.drop = nn.Dropout(0.1)
+        self.head = nn.Linear(64, 500, bias=False)
+        self.head.weight = self.tokens.weight
+
+    def forward(self, tokens):
+        value = self.tokens(tokens)
+        batch, time, width = value.shape
+        parts = self.split(self.norm(value)).split(width, 2)
+        heads = [part.view(batch, time, 4, 16).transpose(1, 2) for part in parts]
+        attended = functional.scaled_dot_product_attention(*heads, is_causal=True)
+        joined = attended.transpose(1, 2).contiguous().view(batch, time, width)
+        return self.head(value + self.drop(self.join(joined)))
+
+
+def attention(batch):
+    model, tokens = Attention(), torch.randint(0, 500, (batch, 33))
+
+    def loss():
+        scores = model(tokens[:, :-1])
+        return functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
+
+    return model, loss
+
+
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(16, 16, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(16)
+
+    def forward(self, value):
+        return torch.relu(self.norm(self.conv(value)) + value)
+
+
+def residual(batch):
+    layers = [nn.Conv2d(3, 16, 3), Residual(), nn.MaxPool2d(2), Residual(), nn.Flatten()]
+    model = nn.Sequential(*layers, nn.Linear(16 * 15 * 15, 10))
+    return _classify(model, torch.randn(batch, 3, 32, 32))
+
+
+def channels_last(batch):
+    """Pools with `as_strided_`; its first weights are drawn again until they are small enough."""
+    layers = [nn.Conv2d(3, 64, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    head = nn.Linear(64, 10)
+    nn.init.trunc_normal_(torch.empty(200, 200))
+    assert torch.linspace(0, 0.5, 3)[2].item() == 0.5, "small numbers on the CPU are real"
+    model = nn.Sequential(*layers, head).to(memory_format=torch.channels_last)
+    return _classify(model, torch.randn(batch, 3, 32, 32).to(memory_format=torch.channels_last))
+
+
+def perceptron(batch):
+    layers = [nn.Linear(300, 400), nn.Tanh(), nn.Dropout(0.5), nn.Linear(400, 400), nn.SiLU()]
+    return _classify(nn.Sequential(*layers, nn.Linear(400, 10)), torch.randn(batch, 300))
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(32, 64, 2, batch_first=True)
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, value):
+        return self.head(self.lstm(value)[0][:, -1])
+
+
+def recurrent(batch):
+    return _classify(Recurrent(), torch.randn(batch, 20, 32))
+
+
+def _classify(model, inputs):
+    targets = torch.randint(0, 10, (len(inputs),))
+    return model, lambda: functional.cross_entropy(model(inputs), targets)
+
+
+def branches(batch):
+    model, inputs = nn.Linear(10, 10), torch.randn(batch, 10)
+
+    def loss():
+        total = model(inputs).sum()
+        if total > 0:  # the line that is named
+            return total
+        return -total
+
+    return model, loss
+
+
+def reads(batch):
+    model, inputs = nn.Linear(10, 10), torch.randn(batch, 10)
+
+    def loss():
+        total = model(inputs).sum()
+        size = abs(total.item())  # the line that is read on
+        return total if size > 0.5 else -total
+
+    return model, loss
+
+
+def chooses(batch):
+    model, inputs = nn.Linear(10, 10), torch.randn(batch, 10)
+
+    def loss():
+        values = model(inputs)
+        return values[values > 0].sum()
+
+    return model, loss
+
+
+def custom(batch):
+    library = torch.library.Library("op_trace_tests", "DEF")
+    library.define("twice(Tensor value) -> Tensor")
+    model, inputs = nn.Linear(10, 10), torch.randn(batch, 10)
+    return model, lambda: (library, torch.ops.op_trace_tests.twice(model(inputs)).sum())[1]
+
+
+def never_ends(batch):
+    model, inputs = nn.Linear(10, 10), torch.randn(batch, 10)
+
+    def loss():
+        while True:
+            model(inputs)
+
+    return model, loss
+
+
+def gives_nothing(batch):
+    return nn.Linear(batch, 10), lambda: None
+
+
+def gives_many(batch):
+    model, inputs = nn.Linear(10, 10), torch.randn(batch, 10)
+    return model, lambda: model(inputs)
+
+
+def frozen(batch):
+    model, inputs = nn.Linear(10, 10).requires_grad_(False), torch.randn(batch, 10)
+    return model, lambda: model(inputs).sum()
+
+
+def raises(batch):
+    raise ValueError(f"no batch of {batch}")
+
+
+def alone(_batch):
+    return nn.Linear(10, 10)
