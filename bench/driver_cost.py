@@ -37,9 +37,9 @@ from trainload.intervals import ratio_interval
 from trainload.record import open_run
 from trainload.run import find_environment
 from trainload.workload import assemble_workload
-from trainload_worker.prepare import prepare
-from trainload_worker.spec import Spec
-from trainload_worker.spec_reading import parse_spec
+from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.training.prepare import prepare
 
 LIMIT = 1.02
 FRAMEWORKS = ("torch", "tensorflow", "jax", "mxnet")

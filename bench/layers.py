@@ -92,9 +92,9 @@ class CaseBench:
 
     def _make_probe(self) -> Any:
         from trainload.record import layout
-        from trainload_worker.events import EventWriter
-        from trainload_worker.layers_torch import LayerProbe
-        from trainload_worker.spec import LayersSpec
+        from trainload_worker.frameworks.torch.layers import LayerProbe
+        from trainload_worker.process.events import EventWriter
+        from trainload_worker.protocol.spec import LayersSpec
 
         self._events = EventWriter(str(self._run.path / layout.EVENTS))
         spec = LayersSpec(self._budget, str(self._run.path.resolve()), layout.window_form(0))
@@ -131,9 +131,9 @@ class CaseBench:
 
     def _under_windows(self, steps: int) -> None:
         """The product: hooks on the optimizer, a traced window now and then."""
-        from trainload_worker.backend_torch import HostStepClock
-        from trainload_worker.clock_torch import CudaStepClock
-        from trainload_worker.train import FLUSH_PERIOD_S, StepLog
+        from trainload_worker.frameworks.torch.backend import HostStepClock
+        from trainload_worker.frameworks.torch.clock import CudaStepClock
+        from trainload_worker.training.loop import FLUSH_PERIOD_S, StepLog
 
         device = torch.device(self._device)
         ends = CudaStepClock(device) if device.type == "cuda" else HostStepClock()

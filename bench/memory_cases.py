@@ -192,9 +192,9 @@ def vit_base(batch: int) -> tuple[Any, Loss]:
 
 def _zoo(name: str, **words: str) -> Build:
     def build(batch: int) -> tuple[Any, Loss]:
-        from trainload.workload.models import MODELS, build_model, parse_options
-        from trainload_worker.graph_torch import GraphModule
-        from trainload_worker.spec import GraphSpec, LayerSpec
+        from trainload.workload.zoo.models import MODELS, build_model, parse_options
+        from trainload_worker.frameworks.torch.graph import GraphModule
+        from trainload_worker.protocol.spec import GraphSpec, LayerSpec
 
         graph = build_model(name, parse_options(name, words))
         layers = tuple(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from training_loop import BATCH_SIZE, Loop
 from trainload.intervals import ratio_interval
-from trainload_worker.events import EventWriter
-from trainload_worker.probe_torch import StepProbe
+from trainload_worker.frameworks.torch.probe import StepProbe
+from trainload_worker.process.events import EventWriter
 
 
 def main() -> None:

@@ -33,10 +33,10 @@ class Bench:
     """One case under each watcher."""
 
     def __init__(self, device: str, case: str, folder: str) -> None:
-        from trainload_worker.events import EventWriter
-        from trainload_worker.layers_torch import LayerProbe
-        from trainload_worker.probe_torch import StepProbe
-        from trainload_worker.spec import LayersSpec
+        from trainload_worker.frameworks.torch.layers import LayerProbe
+        from trainload_worker.frameworks.torch.probe import StepProbe
+        from trainload_worker.process.events import EventWriter
+        from trainload_worker.protocol.spec import LayersSpec
 
         self.device = device
         cases = layer_cases.GPU_CASES if device == "cuda" else layer_cases.CPU_CASES

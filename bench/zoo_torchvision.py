@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from trainload.workload import build_model, parse_options
-from trainload_worker.graph_torch import GraphModule
-from trainload_worker.spec import GraphSpec, LayerSpec
+from trainload_worker.frameworks.torch.graph import GraphModule
+from trainload_worker.protocol.spec import GraphSpec, LayerSpec
 
 MODELS = {
     "alexnet": 224,

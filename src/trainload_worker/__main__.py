@@ -14,7 +14,8 @@ import time
 import traceback
 from typing import NoReturn
 
-from trainload_worker.backends import (
+from trainload_worker.errors import SpecError, WorkerProblem
+from trainload_worker.frameworks.backends import (
     Opened,
     Probe,
     create_backend,
@@ -22,26 +23,32 @@ from trainload_worker.backends import (
     create_probe,
     watch_layers,
 )
-from trainload_worker.checkpoint import Checkpoints, open_resumed
-from trainload_worker.errors import SpecError, WorkerProblem
-from trainload_worker.events import EventWriter
-from trainload_worker.feed import loader_notes
-from trainload_worker.launch import launch_ranks
-from trainload_worker.memory_peaks import MemoryPeaks
-from trainload_worker.outcomes import (
+from trainload_worker.process.endings import (
     EXIT_BAD_SPEC,
     EXIT_CODES,
     EXIT_EVENTS_LOST,
     Ending,
     classify,
 )
-from trainload_worker.prepare import prepare
-from trainload_worker.script import run_script
-from trainload_worker.signals import Interrupted, StopRequest
-from trainload_worker.spec import AnySpec, LaunchSpec, ScriptSpec, SettingSpec, Spec, TraceSpec
-from trainload_worker.spec_reading import parse_spec
-from trainload_worker.state import Position
-from trainload_worker.train import Course, train, validate
+from trainload_worker.process.events import EventWriter
+from trainload_worker.process.launch import launch_ranks
+from trainload_worker.process.memory_peaks import MemoryPeaks
+from trainload_worker.process.script import run_script
+from trainload_worker.process.signals import Interrupted, StopRequest
+from trainload_worker.protocol.spec import (
+    AnySpec,
+    LaunchSpec,
+    ScriptSpec,
+    SettingSpec,
+    Spec,
+    TraceSpec,
+)
+from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.training.checkpoint import Checkpoints, open_resumed
+from trainload_worker.training.feed import loader_notes
+from trainload_worker.training.loop import Course, train, validate
+from trainload_worker.training.prepare import prepare
+from trainload_worker.training.state import Position
 
 
 def main() -> NoReturn:
@@ -177,7 +184,7 @@ class _Run:
     def _execute_trace(self, spec: TraceSpec) -> None:
         if spec.framework != "torch":
             raise SpecError(f"steps of {spec.framework} cannot be traced; only those of torch")
-        from trainload_worker.op_trace_torch import trace_step
+        from trainload_worker.frameworks.torch.fake_step.trace import trace_step
 
         self._begin("trace")
         self._events.write("op_trace", **trace_step(spec, self._events))

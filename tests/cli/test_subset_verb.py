@@ -114,7 +114,7 @@ def test_ctrl_c_leaves_no_half_written_subset(tmp_path):
     # A slow disk: the writing waits until the interrupt arrives.
     slow = (
         "import time\n"
-        "from trainload.workload.subset import Subset\n"
+        "from trainload.workload.subset.choose import Subset\n"
         "rows = Subset.rows\n"
         "def slow(self):\n"
         "    for row in rows(self):\n"

@@ -9,7 +9,7 @@ from trainload.estimate import estimate_step
 from trainload.estimate.counts import LOSS
 from trainload.estimate.kinds import RULES
 from trainload.workload import MODELS, Optimizer, build_model
-from trainload.workload.kinds import KINDS
+from trainload.workload.graph.kinds import KINDS
 
 COUNTS = (
     "parameters", "forward_flop", "backward_flop", "flop", "kept_bytes", "weight_copy_bytes",

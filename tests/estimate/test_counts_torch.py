@@ -6,7 +6,7 @@ import pytest
 
 from trainload.estimate import estimate_step
 from trainload.workload import MODELS, build_model, parse_options
-from trainload_worker.spec import GraphSpec, LayerSpec
+from trainload_worker.protocol.spec import GraphSpec, LayerSpec
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytestmark = pytest.mark.framework("torch")
@@ -24,7 +24,7 @@ def model_graph(name):
 
 def built(graph, device="meta"):
     """The graph as a torch module and a batch; on the meta device shapes without numbers."""
-    from trainload_worker.graph_torch import GraphModule
+    from trainload_worker.frameworks.torch.graph import GraphModule
 
     spec = GraphSpec(
         name=graph.name,

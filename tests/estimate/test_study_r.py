@@ -13,7 +13,7 @@ from trainload.estimate import (
 )
 from trainload.estimate.neurons import _RULES
 from trainload.workload import MODELS, Optimizer, build_model
-from trainload.workload.kinds import KINDS
+from trainload.workload.graph.kinds import KINDS
 
 SAMPLE = Sample(samples=100, inputs=4, outputs=3)
 

@@ -17,7 +17,7 @@ from trainload.record.checkpoints import (
     load_checkpoint,
 )
 from trainload.workload import LayerGraph, build_model, parse_options
-from trainload_worker import checkpoint as worker_checkpoint
+from trainload_worker.training import checkpoint as worker_checkpoint
 
 
 def graph_of(**words: str) -> LayerGraph:

@@ -142,7 +142,7 @@ def test_a_probe_that_fails_leaves_the_training_alone(run_script, budget):
     result = run_script(
         """
         import torch
-        from trainload_worker.probe_torch import HostStepClock
+        from trainload_worker.frameworks.torch.probe import HostStepClock
 
         def broken(self, loss):
             raise RuntimeError("clock broke")
@@ -168,7 +168,7 @@ def test_a_tracer_that_fails_leaves_the_training_alone_and_is_told(run_script):
     result = run_script(
         """
         import torch
-        from trainload_worker.tracer_torch import Tracer
+        from trainload_worker.frameworks.torch.tracer import Tracer
 
         def broken(self, step):
             raise RuntimeError("tracer broke")

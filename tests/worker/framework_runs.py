@@ -13,7 +13,7 @@ from worker_specs import SOURCE_FOLDER, all_steps, load_events, make_graph, make
 from trainload.run import find_environment
 from trainload.run.processes import worker_command
 from trainload.workload import LayerGraph, build_model, parse_options
-from trainload.workload.graph import LayerSpec, build_graph
+from trainload.workload.graph.layers import LayerSpec, build_graph
 
 OTHERS = ("tensorflow", "jax", "mxnet")
 _SCRIPT = Path(__file__).with_name("parity_run.py")

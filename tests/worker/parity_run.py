@@ -27,8 +27,8 @@ def load_worker(folder):
 def make_rows(spec, count):
     import numpy
 
-    from trainload_worker.data import Dataset
-    from trainload_worker.split import Split
+    from trainload_worker.data.dataset import Dataset
+    from trainload_worker.data.split import Split
 
     chance = numpy.random.RandomState(7)
     shapes = {layer.name: layer.output_shape for layer in spec.graph.layers}
@@ -62,7 +62,7 @@ def make_rows(spec, count):
 def run_torch(spec, dataset, split, values):
     import torch
 
-    from trainload_worker.backend_torch import create
+    from trainload_worker.frameworks.torch.backend import create
 
     backend = create(spec)
     backend.open()
@@ -80,7 +80,7 @@ def run_torch(spec, dataset, split, values):
 
 
 def run_other(spec, dataset, split, values):
-    from trainload_worker.backends import create_backend
+    from trainload_worker.frameworks.backends import create_backend
 
     backend = create_backend(spec)
     backend.open()
@@ -92,7 +92,7 @@ def zeros(graph):
     """All parameters as views of a single zero: counting needs no memory of its own."""
     import numpy
 
-    from trainload_worker.initial_weights import parameter_shapes
+    from trainload_worker.training.initial_weights import parameter_shapes
 
     zero = numpy.zeros((), numpy.float32)
     for layer, parameters in parameter_shapes(graph).items():
@@ -103,7 +103,7 @@ def zeros(graph):
 def count_torch(graph):
     import torch
 
-    from trainload_worker.graph_torch import GraphModule
+    from trainload_worker.frameworks.torch.graph import GraphModule
 
     with torch.device("meta"):
         module = GraphModule(graph)
@@ -111,7 +111,7 @@ def count_torch(graph):
 
 
 def count_tensorflow(graph):
-    from trainload_worker.graph_tensorflow import GraphModel
+    from trainload_worker.frameworks.tensorflow.graph import GraphModel
 
     model = GraphModel(graph, zeros(graph))
     layers = model.named.values()
@@ -122,14 +122,14 @@ def count_jax(graph):
     import jax
     from flax import nnx
 
-    from trainload_worker.graph_jax import GraphModule
+    from trainload_worker.frameworks.jax.graph import GraphModule
 
     model = nnx.eval_shape(lambda: GraphModule(graph, zeros(graph)))
     return sum(leaf.size for leaf in jax.tree.leaves(nnx.state(model, nnx.Param)))
 
 
 def count_mxnet(graph):
-    from trainload_worker.graph_mxnet import GraphBlock
+    from trainload_worker.frameworks.mxnet.graph import GraphBlock
 
     parameters = GraphBlock(graph).collect_params().values()
     return sum(math.prod(p.shape) for p in parameters if p.grad_req != "null")
@@ -148,7 +148,7 @@ def main():
     load_worker(document["worker"])
     import numpy
 
-    from trainload_worker.spec_reading import parse_spec
+    from trainload_worker.protocol.spec_reading import parse_spec
 
     results = {}
     for name, case in document["cases"].items():

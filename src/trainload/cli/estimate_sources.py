@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from trainload.run import BuildFunction
     from trainload.workload import LayerGraph, Optimizer, ScriptWorkload, Workload
-    from trainload.workload.models import Examples
     from trainload.workload.spec import Precision
+    from trainload.workload.zoo.models import Examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class GraphSource:
     def step(self, choice: StepChoice) -> Workload:
         """The step as a workload on data of the graph's own shape."""
         from trainload.workload import Seeds, Training, Workload
-        from trainload.workload.datasets_synthetic import synthetic_data
+        from trainload.workload.data.synthetic import synthetic_data
 
         return Workload(
             model=self.graph.name,

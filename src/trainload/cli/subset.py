@@ -51,9 +51,9 @@ def subset_verb(
     one of small ones, so that the sum of all sizes stays at its mean. No image is decoded, copied
     or changed. A seed gives the same subset on any machine.
     """
-    from trainload.workload.subset import SubsetRequest, choose_subset
-    from trainload.workload.subset_files import check_place, save_subset
-    from trainload.workload.subset_summary import summarise_subset
+    from trainload.workload.subset.choose import SubsetRequest, choose_subset
+    from trainload.workload.subset.files import check_place, save_subset
+    from trainload.workload.subset.summary import summarise_subset
 
     request = SubsetRequest(
         folder=folder,

@@ -19,7 +19,7 @@ from trainload.estimate.kinds import (
     rule_of,
 )
 from trainload.estimate.optimizers import state_bytes, update_moved_bytes
-from trainload.workload.graph import Layer, LayerGraph
+from trainload.workload.graph.layers import Layer, LayerGraph
 from trainload.workload.spec import Optimizer, Precision
 
 LOSS = "(loss)"

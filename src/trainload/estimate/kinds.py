@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from trainload.workload.graph import Layer
-from trainload.workload.kind import Shape, Shapes
+from trainload.workload.graph.kind import Shape, Shapes
+from trainload.workload.graph.layers import Layer
 
 FLOAT32_BYTES = 4
 BF16_BYTES = 2

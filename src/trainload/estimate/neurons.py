@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from trainload.workload.graph import Layer
-from trainload.workload.kind import Shapes
+from trainload.workload.graph.kind import Shapes
+from trainload.workload.graph.layers import Layer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Literal
 from trainload.errors import UsageError
 from trainload.estimate.neurons import count_operations
 from trainload.estimate.optimizers import state_values_per_parameter
-from trainload.workload.graph import LayerGraph
+from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.spec import Optimizer
 
 SOURCE = "Jamgharyan 2024, doi:10.56243/18294898-2024.3-84"

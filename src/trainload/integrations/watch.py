@@ -79,9 +79,9 @@ class Watch:
         return self
 
     def _begin(self) -> None:
-        from trainload_worker.backends import create_layer_probe, create_probe
-        from trainload_worker.events import EventWriter
-        from trainload_worker.spec import LayersSpec
+        from trainload_worker.frameworks.backends import create_layer_probe, create_probe
+        from trainload_worker.process.events import EventWriter
+        from trainload_worker.protocol.spec import LayersSpec
 
         rank = self._rank.number
         self._events = EventWriter(str(self.path / layout.events_file(rank)))
@@ -122,7 +122,7 @@ class Watch:
         trace: TracebackType | None,
     ) -> None:
         """Ends the record with its outcome; an error of the training goes on its way."""
-        from trainload_worker.outcomes import classify
+        from trainload_worker.process.endings import classify
 
         self._end_probes()
         if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):

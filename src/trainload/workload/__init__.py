@@ -4,18 +4,22 @@ Framework-free and standard library only: both wings build and read workloads.
 """
 
 from trainload.workload.assemble import assemble_workload, parse_words, settable_names
-from trainload.workload.datasets import CsvData, Data, KeypointData, keypoint_data, scan_csv
-from trainload.workload.datasets_choose import cache_folder, split_word
-from trainload.workload.datasets_remote import FetchProgress, fetch_remote, is_address
-from trainload.workload.graph import (
+from trainload.workload.data.choose import cache_folder, split_word
+from trainload.workload.data.datasets import CsvData, Data, KeypointData, keypoint_data, scan_csv
+from trainload.workload.data.remote import FetchProgress, fetch_remote, is_address
+from trainload.workload.graph.layers import (
     Layer,
     LayerGraph,
     LayerSpec,
     build_graph,
     graph_from_json,
 )
-from trainload.workload.mlp import MlpOptions, mlp_graph
-from trainload.workload.models import (
+from trainload.workload.recorded import refit_data, workload_from_json
+from trainload.workload.script import ScriptWorkload, looks_like_script, script_workload
+from trainload.workload.spec import Optimizer, Seeds, Training, Workload
+from trainload.workload.watched import WatchedWorkload
+from trainload.workload.zoo.mlp import MlpOptions, mlp_graph
+from trainload.workload.zoo.models import (
     MODELS,
     Model,
     build_model,
@@ -23,10 +27,6 @@ from trainload.workload.models import (
     input_words,
     parse_options,
 )
-from trainload.workload.recorded import refit_data, workload_from_json
-from trainload.workload.script import ScriptWorkload, looks_like_script, script_workload
-from trainload.workload.spec import Optimizer, Seeds, Training, Workload
-from trainload.workload.watched import WatchedWorkload
 
 __all__ = [
     "MODELS",

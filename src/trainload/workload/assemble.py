@@ -7,10 +7,10 @@ from typing import Any
 
 from trainload.errors import WorkloadError
 from trainload.workload.checked import build_checked, parse_word, suggest
-from trainload.workload.datasets_choose import DataOptions, survey_data
-from trainload.workload.graph import LayerGraph
-from trainload.workload.models import build_model, find_model
+from trainload.workload.data.choose import DataOptions, survey_data
+from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.spec import Optimizer, Seeds, Training, Workload
+from trainload.workload.zoo.models import build_model, find_model
 
 _BATCH_SIZE = 32
 """Of images, tokens and sequences, unless told: study L's 512 would fill the memory."""

@@ -9,14 +9,14 @@ from typing import Any
 
 from trainload.errors import WorkloadError
 from trainload.workload.checked import build_checked
-from trainload.workload.datasets import CsvData, Data, KeypointData
-from trainload.workload.datasets_choose import DataOptions, survey_data
-from trainload.workload.datasets_images import ImageData
-from trainload.workload.datasets_npy import NpyData
-from trainload.workload.datasets_synthetic import SyntheticData
-from trainload.workload.graph import graph_from_json
-from trainload.workload.models import find_model
+from trainload.workload.data.choose import DataOptions, survey_data
+from trainload.workload.data.datasets import CsvData, Data, KeypointData
+from trainload.workload.data.images import ImageData
+from trainload.workload.data.npy import NpyData
+from trainload.workload.data.synthetic import SyntheticData
+from trainload.workload.graph.layers import graph_from_json
 from trainload.workload.spec import Seeds, Training, Workload
+from trainload.workload.zoo.models import find_model
 
 _DATA: Mapping[str, type[Any]] = {
     "keypoints": KeypointData,

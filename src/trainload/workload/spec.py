@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from trainload.errors import WorkloadError
 from trainload.workload.checked import Bounds
-from trainload.workload.datasets import Data
-from trainload.workload.graph import LayerGraph
+from trainload.workload.data.datasets import Data
+from trainload.workload.graph.layers import LayerGraph
 
 OptimizerName = Literal["adam", "adamw", "sgd", "rmsprop", "adagrad"]
 Precision = Literal["float32", "bf16"]

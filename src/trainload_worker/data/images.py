@@ -10,7 +10,7 @@ from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.image_arrays import Cifar10Source, MnistSource
 from trainload_worker.data.image_folder import FolderSource, ManifestSource
 from trainload_worker.errors import DataError
-from trainload_worker.spec import ImagesSpec
+from trainload_worker.protocol.spec import ImagesSpec
 
 _NAMED_BROKEN = 20
 """So many broken files are named in the run's record; the cache names all."""

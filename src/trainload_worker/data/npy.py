@@ -11,7 +11,7 @@ from typing import Any, Mapping
 
 from trainload_worker.data.dataset import Buffer, Dataset
 from trainload_worker.errors import DataError
-from trainload_worker.spec import ArraySpec, NpySpec
+from trainload_worker.protocol.spec import ArraySpec, NpySpec
 
 CODES: Mapping[str, str] = {
     "<f4": "f",

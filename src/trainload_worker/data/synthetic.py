@@ -12,7 +12,7 @@ from array import array
 
 from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.tokens import draw_labelled_tokens, draw_stream
-from trainload_worker.spec import SyntheticSpec
+from trainload_worker.protocol.spec import SyntheticSpec
 
 _CELLS = 7
 """Patches of one colour along each side of an image's pattern."""

@@ -9,7 +9,7 @@ from typing import Iterable
 
 from trainload_worker.data.dataset import Dataset
 from trainload_worker.errors import DataError
-from trainload_worker.spec import CsvSpec
+from trainload_worker.protocol.spec import CsvSpec
 
 
 def load_csv(spec: CsvSpec) -> Dataset:

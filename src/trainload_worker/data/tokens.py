@@ -9,7 +9,7 @@ import random
 from array import array
 
 from trainload_worker.data.dataset import Dataset
-from trainload_worker.spec import SyntheticSpec
+from trainload_worker.protocol.spec import SyntheticSpec
 
 _FOLLOWED_SHARE = 0.6
 """How often a token of a stream is followed by its own successor."""

@@ -12,7 +12,7 @@ from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.split import Split
 from trainload_worker.errors import FrameworkError, SpecError
 from trainload_worker.process.events import EventWriter
-from trainload_worker.spec import LayersSpec, Spec
+from trainload_worker.protocol.spec import LayersSpec, Spec
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.state import ModelState
 

@@ -18,7 +18,7 @@ from typing import Any, Mapping
 
 from trainload_worker.process.endings import EXIT_CODES, EXIT_EVENTS_LOST, Ending
 from trainload_worker.process.signals import DRIVER_DIED, StopRequest
-from trainload_worker.spec import LaunchSpec
+from trainload_worker.protocol.spec import LaunchSpec
 
 SETTLE_S = 1.0
 """How long ranks may end by themselves after the first trouble: each leaves its own last word."""

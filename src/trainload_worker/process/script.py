@@ -7,7 +7,7 @@ import runpy
 import sys
 
 from trainload_worker.errors import ScriptError
-from trainload_worker.spec import ScriptSpec
+from trainload_worker.protocol.spec import ScriptSpec
 
 
 def run_script(spec: ScriptSpec) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trainload_worker.errors import CheckpointError
 from trainload_worker.process.events import EventWriter
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.safetensors_file import Tensors, load_tensors, save_tensors
 from trainload_worker.training.state import ModelState, Position, is_optimizers
 

@@ -10,7 +10,7 @@ import time
 from array import array
 from typing import Any, Callable, Mapping, Protocol
 
-from trainload_worker.spec import ImagesSpec, Spec
+from trainload_worker.protocol.spec import ImagesSpec, Spec
 
 _FILES: Mapping[str, str] = {
     "torch": "image files are decoded and resized by Pillow, as the cache's are",

@@ -12,10 +12,10 @@ from array import array
 from dataclasses import dataclass
 from typing import Any
 
-from trainload_worker.backends import Backend, StepSource
+from trainload_worker.frameworks.backends import Backend, StepSource
 from trainload_worker.process.events import EventWriter
 from trainload_worker.process.signals import StopRequest
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.checkpoint import Checkpoints
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.metrics import score

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, Sequence
 
-from trainload_worker.backends import Evaluation
+from trainload_worker.frameworks.backends import Evaluation
 
 TOP = 5
 NAMES = ("loss", "accuracy", "f1_weighted", "f1_macro", "top5_accuracy")

@@ -15,7 +15,7 @@ from trainload_worker.data.split import Split, split_at, split_by_group
 from trainload_worker.data.synthetic import make_synthetic
 from trainload_worker.data.table import load_csv
 from trainload_worker.errors import GraphError
-from trainload_worker.spec import CsvSpec, ImagesSpec, KeypointsSpec, Spec, SyntheticSpec
+from trainload_worker.protocol.spec import CsvSpec, ImagesSpec, KeypointsSpec, Spec, SyntheticSpec
 from trainload_worker.training.state import Position
 
 LISTED_CLASSES = 1000

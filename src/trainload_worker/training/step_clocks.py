@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any, Callable, Protocol
 
-from trainload_worker.backends import StepBatch
+from trainload_worker.frameworks.backends import StepBatch
 
 STEPS_AHEAD = 8
 """Steps that may be under way: enough to hide the host's work, few enough to bound the memory."""

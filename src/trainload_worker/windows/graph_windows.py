@@ -15,11 +15,17 @@ from array import array
 from dataclasses import dataclass
 from typing import Any, Callable, Protocol, Sequence
 
-from trainload_worker.backends import Backend, Evaluation, LayerSummary, Opened, StepBatch
 from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.split import Split
+from trainload_worker.frameworks.backends import (
+    Backend,
+    Evaluation,
+    LayerSummary,
+    Opened,
+    StepBatch,
+)
 from trainload_worker.process.events import EventWriter
-from trainload_worker.spec import LayersSpec, Spec
+from trainload_worker.protocol.spec import LayersSpec, Spec
 from trainload_worker.windows.plan import FIRST_STEPS, WindowPlan, WindowShape
 
 PURPOSES = ("time",)

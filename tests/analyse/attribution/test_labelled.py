@@ -21,7 +21,7 @@ from trainload.analyse.attribution.partition import Part, StepParts
 from trainload.analyse.attribution.steps import HostStep, find_steps
 from trainload.cli.app import app
 from trainload.record import open_run
-from trainload_worker.labelled_events import (
+from trainload_worker.windows.labelled_events import (
     COPY,
     INPUT,
     RANGE,

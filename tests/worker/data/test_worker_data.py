@@ -14,7 +14,7 @@ from trainload_worker.data.dataset import Dataset, RowOrder, standardise
 from trainload_worker.data.keypoints import FEATURE_COUNT, make_keypoints
 from trainload_worker.data.table import load_csv
 from trainload_worker.errors import DataError
-from trainload_worker.spec import CsvSpec
+from trainload_worker.protocol.spec import CsvSpec
 
 
 def count_rows(dataset: Dataset) -> dict[str, int]:

@@ -10,15 +10,15 @@ import pytest
 from worker_specs import make_graph, make_spec
 
 from data_samples import write_npy
-from trainload_worker.backends import Evaluation
 from trainload_worker.data.npy import load_npy
 from trainload_worker.data.split import split_at
 from trainload_worker.data.synthetic import make_synthetic
 from trainload_worker.errors import DataError, GraphError
-from trainload_worker.metrics import score
-from trainload_worker.prepare import prepare
-from trainload_worker.spec import ArraySpec, NpySpec, SyntheticSpec
-from trainload_worker.spec_reading import parse_spec
+from trainload_worker.frameworks.backends import Evaluation
+from trainload_worker.protocol.spec import ArraySpec, NpySpec, SyntheticSpec
+from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.training.metrics import score
+from trainload_worker.training.prepare import prepare
 
 
 def synthetic(form: str, shape: tuple[int, ...], rows: int = 30, **changes: Any) -> SyntheticSpec:

@@ -15,7 +15,7 @@ from trainload_worker.data.dataset import cache as cache_module
 from trainload_worker.data.image_arrays import make_fit
 from trainload_worker.data.images import load_images
 from trainload_worker.errors import DataError
-from trainload_worker.spec import ImagesSpec
+from trainload_worker.protocol.spec import ImagesSpec
 
 
 def images_spec(path: Path, source: str, shape: tuple[int, ...], **changes: Any) -> ImagesSpec:

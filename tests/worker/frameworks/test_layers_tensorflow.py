@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from framework_runs import run_in
 
-from trainload.workload.graph import LayerSpec, build_graph
+from trainload.workload.graph.layers import LayerSpec, build_graph
 from trainload_worker.frameworks.tensorflow.owners import Owners, flop_per_row
 
 

@@ -14,8 +14,8 @@ from data_samples import write_cifar10, write_folder, write_mnist, write_npy
 from trainload.workload import assemble_workload
 from trainload_worker.process.events import EventWriter
 from trainload_worker.process.signals import StopRequest
-from trainload_worker.spec import Spec
-from trainload_worker.spec_reading import parse_spec
+from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec_reading import parse_spec
 from trainload_worker.training.checkpoint import Checkpoints
 from trainload_worker.training.loop import Course, train
 from trainload_worker.training.prepare import prepare

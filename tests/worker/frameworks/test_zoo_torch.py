@@ -20,9 +20,9 @@ from trainload.workload import (
     build_model,
     parse_options,
 )
-from trainload.workload.kinds import KINDS
-from trainload_worker.spec import GraphSpec
-from trainload_worker.spec_reading import parse_spec
+from trainload.workload.graph.kinds import KINDS
+from trainload_worker.protocol.spec import GraphSpec
+from trainload_worker.protocol.spec_reading import parse_spec
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytestmark = pytest.mark.framework("torch")

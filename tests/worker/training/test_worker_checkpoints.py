@@ -12,8 +12,8 @@ from worker_specs import all_steps, load_events, make_graph, make_spec, run_work
 from trainload_worker.errors import CheckpointError
 from trainload_worker.process.events import EventWriter
 from trainload_worker.process.signals import StopRequest
-from trainload_worker.spec import Spec
-from trainload_worker.spec_reading import parse_spec
+from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec_reading import parse_spec
 from trainload_worker.training.checkpoint import Checkpoints, open_resumed
 from trainload_worker.training.loop import Course
 from trainload_worker.training.loop import train as train_loop
@@ -199,7 +199,7 @@ def train(framework: str, folder: Path, **changes: Any) -> tuple[list[float], di
 
 
 def train_here(document: dict[str, Any]) -> list[dict[str, Any]]:
-    from trainload_worker.backend_torch import TorchBackend
+    from trainload_worker.frameworks.torch.backend import TorchBackend
 
     spec = parse_spec(json.dumps(document))
     assert isinstance(spec, Spec)
@@ -241,7 +241,7 @@ def test_torch_goes_on_bit_for_bit_with_dropout_too(tmp_path: Path) -> None:
 def test_the_state_of_torch_is_read_and_set_whole(tmp_path: Path, name: str) -> None:
     """In one process: a state that is saved, loaded into a fresh model and saved is the same."""
     pytest.importorskip("torch", reason="needs torch")
-    from trainload_worker.backend_torch import TorchBackend
+    from trainload_worker.frameworks.torch.backend import TorchBackend
 
     changes = {"batch_size": 8, "optimizer": optimizer(name)}
     document = make_spec(tmp_path, "torch", graph=small_cnn(), data=IMAGES, training=changes)

@@ -11,8 +11,8 @@ from worker_specs import all_steps, load_events, make_graph, make_spec, run_work
 
 from data_samples import write_folder, write_png
 from trainload.workload import assemble_workload
-from trainload_worker.spec import Spec
-from trainload_worker.spec_reading import parse_spec
+from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec_reading import parse_spec
 from trainload_worker.training.feed import Feed, cut_batches, loader_notes
 
 VECTORS = {
@@ -84,7 +84,7 @@ def folder_document(tmp_path: Path, framework: str, **training: Any) -> dict[str
 def test_torch_s_own_loader_gives_what_the_cache_gives(tmp_path: Path, workers: int) -> None:
     pytest.importorskip("torch", reason="needs torch")
     pytest.importorskip("PIL", reason="needs Pillow")
-    from trainload_worker.backend_torch import TorchBackend
+    from trainload_worker.frameworks.torch.backend import TorchBackend
     from trainload_worker.training.prepare import prepare
 
     batches: list[list[Any]] = []

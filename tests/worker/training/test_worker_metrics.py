@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from trainload_worker.backends import Evaluation
+from trainload_worker.frameworks.backends import Evaluation
 from trainload_worker.training.metrics import f1_by_class, f1_macro, f1_weighted, score
 
 # Truth in rows. Class 0: TP 3, FN 1, FP 2; class 1: TP 1, FN 2, FP 1; class 2: TP 2, FN 1, FP 1.
@@ -63,7 +63,7 @@ def test_top_n_is_a_share_of_rows_or_nothing() -> None:
 
 def test_equal_scores_rank_as_argmax_takes_them() -> None:
     numpy = pytest.importorskip("numpy")
-    from trainload_worker.rows_numpy import _ranks
+    from trainload_worker.frameworks.arrays.rows import _ranks
 
     scores = numpy.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0], [5.0, 4.0, 3.0]])
     targets = numpy.array([2, 1, 0])

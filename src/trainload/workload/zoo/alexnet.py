@@ -1,6 +1,6 @@
 """AlexNet in one column."""
 
-from trainload.workload.graph import LayerGraph
+from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.options import DroppingImageOptions
 
 _CONVOLUTIONS = (

@@ -1,7 +1,7 @@
 """DenseNet: every layer of a block reads all layers before it."""
 
-from trainload.workload.draft import GraphDraft
-from trainload.workload.graph import LayerGraph
+from trainload.workload.graph.draft import GraphDraft
+from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.options import ImageOptions
 
 _GROWTH = 32

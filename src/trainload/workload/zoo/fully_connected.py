@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from trainload.workload.checked import Bounds
-from trainload.workload.graph import LayerGraph
-from trainload.workload.mlp import Activation, MlpOptions, mlp_graph
+from trainload.workload.graph.layers import LayerGraph
+from trainload.workload.zoo.mlp import Activation, MlpOptions, mlp_graph
 from trainload.workload.zoo.options import Classes, Rate
 
 

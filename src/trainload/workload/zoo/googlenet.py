@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from trainload.workload.draft import GraphDraft
-from trainload.workload.graph import LayerGraph
+from trainload.workload.graph.draft import GraphDraft
+from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.inception_parts import add_conv
 from trainload.workload.zoo.options import DroppingImageOptions, Rate
 

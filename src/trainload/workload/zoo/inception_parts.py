@@ -1,6 +1,6 @@
 """The convolution that both Inceptions are made of."""
 
-from trainload.workload.draft import GraphDraft
+from trainload.workload.graph.draft import GraphDraft
 
 Pair = int | tuple[int, int]
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainload.workload.draft import GraphDraft
-from trainload.workload.graph import LayerGraph
+from trainload.workload.graph.draft import GraphDraft
+from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.inception_parts import Pair, add_conv
 from trainload.workload.zoo.options import DroppingImageOptions, Side
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trainload.workload.graph import LayerGraph
+from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.options import Channels, Classes, ImageOptions, Side
 
 

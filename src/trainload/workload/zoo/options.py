@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from trainload.workload.checked import Bounds
-from trainload.workload.draft import GraphDraft
+from trainload.workload.graph.draft import GraphDraft
 
 Classes = Annotated[int, Bounds(low=2, high=10**6)]
 Channels = Annotated[int, Bounds(low=1, high=10**4)]

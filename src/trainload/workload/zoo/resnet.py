@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from trainload.workload.checked import Bounds
-from trainload.workload.draft import GraphDraft
-from trainload.workload.graph import LayerGraph
+from trainload.workload.graph.draft import GraphDraft
+from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.options import Classes, ImageOptions, Side, Width
 
 Block = Callable[[GraphDraft, str, int, int], int]

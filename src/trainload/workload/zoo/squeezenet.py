@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from trainload.workload.draft import GraphDraft
-from trainload.workload.graph import LayerGraph
+from trainload.workload.graph.draft import GraphDraft
+from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.options import DroppingImageOptions
 
 _SQUEEZED = (16, 16, 32, 32, 48, 48, 64, 64)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from trainload.workload.checked import Bounds
-from trainload.workload.draft import GraphDraft
-from trainload.workload.graph import LayerGraph
+from trainload.workload.graph.draft import GraphDraft
+from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.options import Classes, Rate, Width
 from trainload.workload.zoo.recurrent import Layers, Steps, Vocabulary
 

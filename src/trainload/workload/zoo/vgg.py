@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from trainload.workload.graph import LayerGraph
+from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.options import DroppingImageOptions
 
 

@@ -10,7 +10,7 @@ import numpy
 from trainload_worker.data.dataset import PIXEL_SCALE, PIXEL_SHIFT, Dataset
 from trainload_worker.data.split import Split
 from trainload_worker.frameworks.backends import CONFUSION_CLASSES, Evaluation
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.metrics import TOP
 
 _CHUNK_ROWS = 4096

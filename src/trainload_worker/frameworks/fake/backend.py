@@ -28,7 +28,7 @@ from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.split import Split
 from trainload_worker.frameworks.backends import Evaluation, LayerSummary, Opened, StepBatch
 from trainload_worker.frameworks.fake.state import FakeState
-from trainload_worker.spec import LayerSpec, Spec
+from trainload_worker.protocol.spec import LayerSpec, Spec
 from trainload_worker.training.feed import Feed
 
 VERSION = "1.0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Callable, Mapping, Sequence
 
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import find_tensor
 

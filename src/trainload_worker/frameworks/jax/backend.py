@@ -26,7 +26,7 @@ from trainload_worker.frameworks.jax.optimizers import build_optimizer
 from trainload_worker.frameworks.jax.state import JaxState
 from trainload_worker.frameworks.jax.tracer import JaxTracer, mark_taking
 from trainload_worker.frameworks.xla.layers import INPUT_SCOPE, LOSS_SCOPE, UPDATE_SCOPE
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.initial_weights import draw_parameters
 from trainload_worker.training.layer_parameters import summarise_layers

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 
 from trainload_worker.errors import SpecError
-from trainload_worker.spec import OptimizerSpec
+from trainload_worker.protocol.spec import OptimizerSpec
 
 
 def build_optimizer(spec: OptimizerSpec) -> Any:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from trainload_worker.errors import CheckpointError
 from trainload_worker.frameworks.arrays.state import channels_last_axes, from_tensor, to_tensor
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import SLOTS, slot_name
 

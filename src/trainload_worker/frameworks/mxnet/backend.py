@@ -22,7 +22,7 @@ from trainload_worker.frameworks.mxnet.graph import GraphBlock
 from trainload_worker.frameworks.mxnet.loader import MxnetLoader
 from trainload_worker.frameworks.mxnet.optimizers import build_optimizer
 from trainload_worker.frameworks.mxnet.state import MxnetState
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.initial_weights import draw_parameters
 from trainload_worker.training.layer_parameters import summarise_layers

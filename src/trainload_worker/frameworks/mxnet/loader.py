@@ -10,7 +10,7 @@ import numpy
 from mxnet import gluon, nd
 
 from trainload_worker.errors import DataError
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.feed import cut_batches
 
 _AREA, _BILINEAR = 3, 1

@@ -13,7 +13,7 @@ import mxnet
 from mxnet import nd
 
 from trainload_worker.errors import SpecError
-from trainload_worker.spec import OptimizerSpec
+from trainload_worker.protocol.spec import OptimizerSpec
 
 _BETA1, _BETA2 = 0.9, 0.999
 

@@ -9,7 +9,7 @@ from mxnet import nd
 
 from trainload_worker.frameworks.arrays.state import from_tensor, to_tensor
 from trainload_worker.frameworks.mxnet.kinds import find_parameter
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.initial_weights import parameter_shapes
 from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import RUNNING, SLOTS, epoch_seed, slot_name

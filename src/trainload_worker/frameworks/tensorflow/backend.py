@@ -31,7 +31,7 @@ from trainload_worker.frameworks.tensorflow.owners import ENDING, LOSS, OPTIMIZE
 from trainload_worker.frameworks.tensorflow.profile import CALL, INPUT
 from trainload_worker.frameworks.tensorflow.state import TensorFlowState
 from trainload_worker.frameworks.tensorflow.tracer import Tracer
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.initial_weights import draw_parameters
 from trainload_worker.training.layer_parameters import summarise_layers

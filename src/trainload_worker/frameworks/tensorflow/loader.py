@@ -10,7 +10,7 @@ import numpy
 import tensorflow as tf
 
 from trainload_worker.errors import DataError
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 
 DECODED = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp")
 """Kinds of files that TensorFlow decodes; others are only in the cache."""

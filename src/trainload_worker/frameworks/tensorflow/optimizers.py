@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from trainload_worker.errors import SpecError
 from trainload_worker.frameworks.tensorflow.owners import GRADIENT, VARIABLE
-from trainload_worker.spec import OptimizerSpec
+from trainload_worker.protocol.spec import OptimizerSpec
 
 _BETA1, _BETA2 = 0.9, 0.999
 

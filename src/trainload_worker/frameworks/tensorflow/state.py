@@ -10,7 +10,7 @@ from trainload_worker.frameworks.arrays.state import (
     load_places,
     read_places,
 )
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import SLOTS, slot_name
 

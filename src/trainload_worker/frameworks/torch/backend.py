@@ -33,7 +33,7 @@ from trainload_worker.frameworks.torch.weights import (
     can_draw,
     load_initial_weights,
 )
-from trainload_worker.spec import OptimizerSpec, Spec
+from trainload_worker.protocol.spec import OptimizerSpec, Spec
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.metrics import TOP
 

@@ -18,7 +18,7 @@ from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.frameworks.torch.modules import ModuleNames
 from trainload_worker.frameworks.torch.tracer import Tracer, settle
 from trainload_worker.process.events import EventWriter
-from trainload_worker.spec import LayersSpec
+from trainload_worker.protocol.spec import LayersSpec
 from trainload_worker.windows.plan import WindowPlan, WindowShape
 from trainload_worker.windows.together import Agreement
 

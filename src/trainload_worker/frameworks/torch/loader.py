@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from trainload_worker.data.image_folder import make_decoder
 from trainload_worker.errors import DataError
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.feed import cut_batches
 
 

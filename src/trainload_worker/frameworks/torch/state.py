@@ -7,7 +7,7 @@ from typing import Any, Iterator, Mapping
 
 import torch
 
-from trainload_worker.spec import Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import RUNNING, SLOTS, epoch_seed, find_tensor, slot_name
 

@@ -26,7 +26,7 @@ from trainload_worker.frameworks.torch.fake_step.trace import (
 )
 from trainload_worker.frameworks.torch.graph import GraphModule
 from trainload_worker.process.script import run_script
-from trainload_worker.spec import (
+from trainload_worker.protocol.spec import (
     BuildSpec,
     GraphSpec,
     ImagesSpec,

@@ -29,7 +29,7 @@ from trainload_worker.frameworks.torch.fake_step.tensors import (
 )
 from trainload_worker.frameworks.torch.fake_step.without_compiler import leave_compiler_out
 from trainload_worker.process.events import EventWriter
-from trainload_worker.spec import ScriptSpec, TraceSpec
+from trainload_worker.protocol.spec import ScriptSpec, TraceSpec
 
 MEASURE = "measure a few real steps instead: --measure"
 _LOWEST = (2, 4)

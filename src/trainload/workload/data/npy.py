@@ -1,0 +1,137 @@
+"""Arrays of npy files: reads their headers by hand, and the range of labels and tokens.
+
+The format is NumPy's NEP 1; no library is needed to read it.
+"""
+
+import ast
+import math
+import mmap
+import struct
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from trainload.errors import WorkloadError
+from trainload.workload.data.datasets import Fraction
+
+FEATURES, LABELS = "features.npy", "labels.npy"
+_MAGIC = b"\x93NUMPY"
+_INTEGERS = {
+    "|u1": "B", "|i1": "b", "<i2": "h", "<u2": "H", "<i4": "i", "<u4": "I", "<i8": "q", "<u8": "Q",
+}  # fmt: skip
+_FLOATS = {"<f4": "f", "<f8": "d"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NpyArray:
+    """One file: its type as npy writes it, its shape, and where its values begin."""
+
+    path: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def whole_numbers(self) -> bool:
+        """Whether its values are integers."""
+        return self.dtype in _INTEGERS
+
+    def read_range(self) -> tuple[int, int]:
+        """Least and largest value of an array of integers."""
+        code: Any = _INTEGERS[self.dtype]
+        with (
+            Path(self.path).open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+            memoryview(mapped) as whole,
+            whole[self.offset : self.offset + self.bytes] as part,
+            part.cast(code) as values,
+        ):
+            return min(values), max(values)
+
+    @property
+    def bytes(self) -> int:
+        """Length of its values."""
+        code = _INTEGERS.get(self.dtype) or _FLOATS[self.dtype]
+        return math.prod(self.shape) * struct.calcsize(f"={code}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NpyData:
+    """Arrays of the user's own; without labels a stream of tokens."""
+
+    kind: Literal["npy"] = "npy"
+    path: str
+    features: NpyArray
+    labels: NpyArray | None
+    shape: tuple[int, ...]
+    """Of one example as the model takes it."""
+    rows: int
+    classes: int
+    address: str | None = None
+    validation_fraction: Fraction = 0.2
+
+    @property
+    def example_shape(self) -> tuple[int, ...]:
+        """As the model takes it."""
+        return self.shape
+
+    @property
+    def class_count(self) -> int:
+        """Classes, or tokens in a stream."""
+        return self.classes
+
+    def to_json(self) -> dict[str, Any]:
+        """The form the worker reads."""
+        return asdict(self)
+
+
+def read_header(path: Path) -> NpyArray:
+    """What an npy file says about itself; WorkloadError where it cannot be used here."""
+    try:
+        with path.open("rb") as file:
+            lead = file.read(8)
+            if lead[:6] != _MAGIC or len(lead) < 8:
+                raise WorkloadError(f"{path}: no npy file")
+            width = 2 if lead[6] == 1 else 4
+            length = int.from_bytes(file.read(width), "little")
+            header = ast.literal_eval(file.read(length).decode("latin-1").strip())
+            dtype, shape = header["descr"], tuple(header["shape"])
+            ordered = not header["fortran_order"] or len(shape) < 2
+    except FileNotFoundError:
+        raise WorkloadError(f"no such array: {path}") from None
+    except OSError as error:
+        raise WorkloadError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, SyntaxError, KeyError, TypeError):
+        raise WorkloadError(f"{path}: the npy header cannot be read") from None
+    if not isinstance(dtype, str) or dtype not in {**_INTEGERS, **_FLOATS}:
+        raise WorkloadError(
+            f"{path}: values of type {dtype!r}; save it as float32, uint8 or int64, little-endian"
+        )
+    if not ordered:
+        raise WorkloadError(f"{path}: columns first; save numpy.ascontiguousarray of it")
+    array = NpyArray(path=str(path.resolve()), dtype=dtype, shape=shape, offset=8 + width + length)
+    present = path.stat().st_size - array.offset
+    if not shape or present != array.bytes or present == 0:
+        raise WorkloadError(
+            f"{path}: {present} bytes of values, where its header says {list(shape)} of {dtype}"
+        )
+    return array
+
+
+def scan_npy(path: Path) -> tuple[NpyArray, NpyArray | None, int]:
+    """Features, labels where there are any, and the number of classes that those show."""
+    folder = path.parent if path.is_file() else path
+    features = read_header(folder / FEATURES)
+    if not (folder / LABELS).exists():
+        return features, None, 0
+    labels = read_header(folder / LABELS)
+    if not labels.whole_numbers or len(labels.shape) != 1:
+        raise WorkloadError(f"{labels.path}: labels must be one row of whole numbers")
+    if labels.shape[0] != features.shape[0]:
+        raise WorkloadError(
+            f"{folder}: {features.shape[0]} rows of features, {labels.shape[0]} labels"
+        )
+    least, largest = labels.read_range()
+    if least < 0:
+        raise WorkloadError(f"{labels.path}: label {least} is below 0")
+    return features, labels, max(2, largest + 1)
