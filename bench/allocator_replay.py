@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from trainload.estimate.allocator import CachingAllocator
+from trainload.estimate.memory.allocator import CachingAllocator
 
 WITHIN = 0.02
 _ELSEWHERE = 1 << 60

@@ -105,8 +105,8 @@ def _recorded(folder: Path) -> dict[str, Any] | None:
 
 def estimate_growth(case: RamCase, work: Path) -> tuple[Any, float]:
     """The estimate of the same workload and the seconds it took, from a trace made if need be."""
-    from trainload.estimate.op_trace import load_op_trace
-    from trainload.estimate.ram import estimate_ram
+    from trainload.estimate.memory.op_trace import load_op_trace
+    from trainload.estimate.memory.ram import estimate_ram
     from trainload.run import OpTraceRequest, spawn_op_trace
     from trainload.workload import assemble_workload, parse_words
 

@@ -115,9 +115,9 @@ def estimate_case(
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]], dict[str, str] | None]:
     """The case's row, its verdicts at each cap, or why it has none."""
     from trainload.errors import TrainloadError
-    from trainload.estimate.device_memory import find_device_memory
-    from trainload.estimate.memory import Span, chance_of_running_out, estimate_memory, judge
-    from trainload.estimate.op_trace import load_op_trace
+    from trainload.estimate.memory.device import find_device_memory
+    from trainload.estimate.memory.fit import Span, chance_of_running_out, estimate_memory, judge
+    from trainload.estimate.memory.op_trace import load_op_trace
     from trainload.hardware.catalogue import find_device
 
     device = find_device_memory(find_device(DEVICE))

@@ -134,7 +134,7 @@ def time_process(command: list[str], given: bytes) -> tuple[float, float, int, s
 def peak_of_trace(path: Path) -> int:
     """Most bytes held at once, as the tracker counts them: no rounding, no workspaces."""
     sys.path.insert(0, str(ROOT / "src"))
-    from trainload.estimate.op_trace import Allocation, Free, load_op_trace
+    from trainload.estimate.memory.op_trace import Allocation, Free, load_op_trace
 
     held: dict[int, int] = {}
     live = peak = 0

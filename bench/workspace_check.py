@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainload.estimate.allocator import CachingAllocator
-from trainload.estimate.workspaces import Step, Temporaries, temporaries
+from trainload.estimate.memory.allocator import CachingAllocator
+from trainload.estimate.workspaces.temporaries import Step, Temporaries, temporaries
 
 STEPS = ("step1", "step2", "step3")
 CONVOLUTION = ("aten.convolution.default", "aten.convolution_backward.default")

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 
 import trainload.estimate
-from trainload.estimate.workspaces import _describe, load_figures
-from trainload.estimate.workspaces_convolution import (
+from trainload.estimate.workspaces.convolution import (
     BASES,
     FEATURES,
     PARTS,
@@ -36,6 +35,7 @@ from trainload.estimate.workspaces_convolution import (
     weight_sums_bytes,
     workspace_bytes,
 )
+from trainload.estimate.workspaces.temporaries import _describe, load_figures
 from workspace_check import (
     CONVOLUTION,
     HEAD,

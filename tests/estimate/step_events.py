@@ -1,6 +1,6 @@
 """Events of a small made-up step, as an op trace would have them."""
 
-from trainload.estimate.op_trace import Allocation, Free, Mark, Operation, TraceTensor
+from trainload.estimate.memory.op_trace import Allocation, Free, Mark, Operation, TraceTensor
 
 
 def operation(name, phase, step, *, layer=None, inputs=(), outputs=()):

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from trainload.estimate.memory import MemoryRoom, Span, Spread, estimate_memory
-from trainload.estimate.memory_answer import Alternative, LargestBatch, MemoryAnswer
-from trainload.estimate.memory_replay import NOTHING
-from trainload.estimate.op_trace import Allocation, Free, Mark, Operation
+from trainload.estimate.memory.answer import Alternative, LargestBatch, MemoryAnswer
+from trainload.estimate.memory.fit import MemoryRoom, Span, Spread, estimate_memory
+from trainload.estimate.memory.op_trace import Allocation, Free, Mark, Operation
+from trainload.estimate.memory.replay import NOTHING
 from trainload.hardware.catalogue import find_device
 from trainload.report.memory_html import render_memory_html
 from trainload.report.memory_wording import (

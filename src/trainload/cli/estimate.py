@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from trainload.cli.estimate_shown import Counted, Estimated, Study
     from trainload.cli.estimate_sources import Source, StepChoice
-    from trainload.estimate.device_memory import Target
+    from trainload.estimate.memory.device import Target
     from trainload.hardware.catalogue import Device
     from trainload.workload import LayerGraph, Optimizer, ScriptWorkload, Workload
     from trainload.workload.spec import Precision

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import trainload
 from trainload.errors import UsageError
-from trainload.estimate.memory_answer import MeasuredPeak
+from trainload.estimate.memory.answer import MeasuredPeak
 
 if TYPE_CHECKING:
     from trainload.cli.estimate_sources import Source, StepChoice

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from trainload.cli.estimate_sources import GraphSource, ScriptSource
 from trainload.errors import EnvironmentProblem, TrainloadError, UsageError
-from trainload.estimate.device_memory import DeviceMemory, find_device_memory
-from trainload.estimate.memory_answer import MeasuredPeak, MemoryAnswer
+from trainload.estimate.memory.answer import MeasuredPeak, MemoryAnswer
+from trainload.estimate.memory.device import DeviceMemory, find_device_memory
 
 if TYPE_CHECKING:
     from trainload.cli.estimate_sources import Source, StepChoice
     from trainload.cli.estimate_tracing import Traced, Tracing
-    from trainload.estimate.device_memory import Target
+    from trainload.estimate.memory.device import Target
     from trainload.hardware.catalogue import Device
 
 COUNTS_ALONE = "no step was traced: --counts"
@@ -66,8 +66,8 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
 
 def _answer_traced(question: MemoryQuestion, memory: DeviceMemory, python: str) -> MemoryAnswer:
     from trainload.cli.estimate_tracing import TraceJob, Tracing
-    from trainload.estimate.memory import estimate_memory
-    from trainload.estimate.ram import estimate_ram
+    from trainload.estimate.memory.fit import estimate_memory
+    from trainload.estimate.memory.ram import estimate_ram
 
     with Tracing(python, memory, question.limit_s, progress=question.progress) as tracing:
         try:

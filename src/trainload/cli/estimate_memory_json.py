@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from trainload.estimate.memory import LEAST_CHANCE
-from trainload.estimate.memory_answer import MemoryAnswer
-from trainload.estimate.memory_replay import thin_curve
+from trainload.estimate.memory.answer import MemoryAnswer
+from trainload.estimate.memory.fit import LEAST_CHANCE
+from trainload.estimate.memory.replay import thin_curve
 
 JSON_POINTS = 400
 """Points of the curve at most; of each stretch the one that holds most."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainload.cli.printing import render_columns
-from trainload.estimate.memory import MemoryEstimate, Span
-from trainload.estimate.memory_answer import Alternative, MeasuredPeak, MemoryAnswer
-from trainload.estimate.memory_replay import CATEGORIES, CurvePoint, thin_curve
-from trainload.estimate.ram import RamEstimate
+from trainload.estimate.memory.answer import Alternative, MeasuredPeak, MemoryAnswer
+from trainload.estimate.memory.fit import MemoryEstimate, Span
+from trainload.estimate.memory.ram import RamEstimate
+from trainload.estimate.memory.replay import CATEGORIES, CurvePoint, thin_curve
 from trainload.report.memory_wording import (
     NO_LAYER,
     SPANS,

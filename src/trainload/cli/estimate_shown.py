@@ -17,7 +17,7 @@ from trainload.estimate import (
     StepEstimate,
     TimeBoundEstimate,
 )
-from trainload.estimate.memory_answer import MemoryAnswer
+from trainload.estimate.memory.answer import MemoryAnswer
 from trainload.hardware.catalogue import Device
 from trainload.units import MISSING, render_bytes, render_flop, render_seconds
 

@@ -17,8 +17,8 @@ from trainload.errors import TrainloadError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainload.estimate.device_memory import DeviceMemory
-    from trainload.estimate.op_trace import Event
+    from trainload.estimate.memory.device import DeviceMemory
+    from trainload.estimate.memory.op_trace import Event
     from trainload.run import BuildFunction
     from trainload.workload import ScriptWorkload, Workload
 
@@ -89,7 +89,7 @@ class Tracing:
                 raise
 
     def _run(self, name: str, job: TraceJob) -> Traced | TrainloadError:
-        from trainload.estimate.op_trace import load_op_trace
+        from trainload.estimate.memory.op_trace import load_op_trace
         from trainload.run import OpTraceRequest, spawn_op_trace
 
         self._count += 1

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 
 from trainload.cli.estimate_tracing import Traced, TraceJob, Tracing
 from trainload.errors import TrainloadError
-from trainload.estimate.accumulated import accumulate
-from trainload.estimate.device_memory import DeviceMemory
-from trainload.estimate.memory import (
+from trainload.estimate.memory.accumulated import accumulate
+from trainload.estimate.memory.answer import Alternative, LargestBatch
+from trainload.estimate.memory.device import DeviceMemory
+from trainload.estimate.memory.fit import (
     MemoryEstimate,
     chance_of_running_out,
     judge,
     most_that_fits,
 )
-from trainload.estimate.memory_answer import Alternative, LargestBatch
-from trainload.estimate.memory_replay import goes_through, needed_bytes, remembered, replay_trace
-from trainload.estimate.scaled_trace import ScaledTrace, match_traces
+from trainload.estimate.memory.replay import goes_through, needed_bytes, remembered, replay_trace
+from trainload.estimate.memory.scaled_trace import ScaledTrace, match_traces
 from trainload.workload import Optimizer
 
 if TYPE_CHECKING:
     from trainload.cli.estimate_sources import BuildSource, GraphSource, StepChoice
-    from trainload.estimate.op_trace import Event
+    from trainload.estimate.memory.op_trace import Event
 
 MOST_TRACES = 6
 """To find the largest batch where a trace cannot be scaled."""

@@ -6,15 +6,13 @@ Standard library only, runs nothing and reads no device: every figure is compute
 says so. Measured and predicted figures live in other rooms.
 """
 
-from trainload.estimate.bounds import (
+from trainload.estimate.counts.bounds import (
     MemoryBoundEstimate,
     TimeBoundEstimate,
     estimate_memory_bound,
     estimate_time_bound,
 )
-from trainload.estimate.counts import LayerEstimate, StepEstimate, estimate_step
-from trainload.estimate.optimizers import state_values_per_parameter
-from trainload.estimate.study_r import (
+from trainload.estimate.counts.expressions import (
     ComplexityEstimate,
     LayerComplexityEstimate,
     MemoryCellsEstimate,
@@ -25,6 +23,8 @@ from trainload.estimate.study_r import (
     estimate_memory_cells,
     estimate_redundancy,
 )
+from trainload.estimate.counts.optimizers import state_values_per_parameter
+from trainload.estimate.counts.step import LayerEstimate, StepEstimate, estimate_step
 
 __all__ = [
     "ComplexityEstimate",

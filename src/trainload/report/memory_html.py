@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainload.estimate.memory import MemoryEstimate, Span
-from trainload.estimate.memory_answer import Alternative, MemoryAnswer
-from trainload.estimate.memory_replay import CATEGORIES, CurvePoint, thin_curve
+from trainload.estimate.memory.answer import Alternative, MemoryAnswer
+from trainload.estimate.memory.fit import MemoryEstimate, Span
+from trainload.estimate.memory.replay import CATEGORIES, CurvePoint, thin_curve
 from trainload.report.html import load_asset, load_plotlyjs, render_policy
 from trainload.report.markup import escape, render_details, render_json
 from trainload.report.memory_wording import (

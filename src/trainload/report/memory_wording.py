@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainload.estimate.memory import MemoryEstimate, Span
-from trainload.estimate.memory_answer import MemoryAnswer
+from trainload.estimate.memory.answer import MemoryAnswer
+from trainload.estimate.memory.fit import MemoryEstimate, Span
 from trainload.report.wording import clean_text
 from trainload.units import MISSING, render_bytes
 

@@ -13,7 +13,14 @@ import pytest
 from worker_specs import SOURCE_FOLDER
 
 from trainload.errors import UsageError, WorkloadError
-from trainload.estimate.op_trace import Allocation, Free, Mark, Operation, OpTrace, load_op_trace
+from trainload.estimate.memory.op_trace import (
+    Allocation,
+    Free,
+    Mark,
+    Operation,
+    OpTrace,
+    load_op_trace,
+)
 from trainload.run.op_trace import OpTraceRequest, parse_build, spawn_op_trace
 from trainload.workload import assemble_workload
 

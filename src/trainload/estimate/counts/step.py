@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trainload.estimate.kinds import (
+from trainload.estimate.counts.kinds import (
     BF16_BYTES,
     FLOAT32_BYTES,
     INT64_BYTES,
@@ -18,7 +18,7 @@ from trainload.estimate.kinds import (
     buffer_bytes,
     rule_of,
 )
-from trainload.estimate.optimizers import state_bytes, update_moved_bytes
+from trainload.estimate.counts.optimizers import state_bytes, update_moved_bytes
 from trainload.workload.graph.layers import Layer, LayerGraph
 from trainload.workload.spec import Optimizer, Precision
 

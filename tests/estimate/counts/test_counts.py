@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainload.estimate import estimate_step
-from trainload.estimate.counts import LOSS
-from trainload.estimate.kinds import RULES
+from trainload.estimate.counts.kinds import RULES
+from trainload.estimate.counts.step import LOSS
 from trainload.workload import MODELS, Optimizer, build_model
 from trainload.workload.graph.kinds import KINDS
 

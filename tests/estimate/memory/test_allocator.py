@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator_replay import compare
-from trainload.estimate.allocator import (
+from trainload.estimate.memory.allocator import (
     AllocatorCurve,
     CachingAllocator,
     OutOfMemory,

@@ -5,8 +5,8 @@ Each function follows the kernel named in its docstring (aten/src/ATen/native/cu
 
 from collections.abc import Sequence
 
-from trainload.estimate.workspaces_reduction import Staging, staging
-from trainload.estimate.workspaces_script import (
+from trainload.estimate.workspaces.reduction import Staging, staging
+from trainload.estimate.workspaces.script import (
     Operation,
     Script,
     Step,

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from step_events import operation, step_events, tensor
 
-from trainload.estimate.device_memory import find_device_memory, target_of
-from trainload.estimate.memory import (
+from trainload.estimate.memory.device import find_device_memory, target_of
+from trainload.estimate.memory.fit import (
     LEAST_CHANCE,
     MemoryRoom,
     Span,
@@ -16,7 +16,8 @@ from trainload.estimate.memory import (
     judge,
     most_that_fits,
 )
-from trainload.estimate.memory_replay import (
+from trainload.estimate.memory.op_trace import Allocation, Free, Mark
+from trainload.estimate.memory.replay import (
     CATEGORIES,
     NOTHING,
     goes_through,
@@ -25,9 +26,8 @@ from trainload.estimate.memory_replay import (
     replay_trace,
     thin_curve,
 )
-from trainload.estimate.op_trace import Allocation, Free, Mark
-from trainload.estimate.spread import find_spread
-from trainload.estimate.workspaces_script import Step, Temporaries
+from trainload.estimate.memory.spread import find_spread
+from trainload.estimate.workspaces.script import Step, Temporaries
 from trainload.hardware.catalogue import find_device, load_catalogue
 
 MIB = 1 << 20

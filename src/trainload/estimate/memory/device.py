@@ -11,10 +11,10 @@ from functools import cache, partial
 from importlib import resources
 from typing import Any, Literal
 
-from trainload.estimate.memory import MemoryRoom, Span
-from trainload.estimate.memory_replay import TemporariesOf
-from trainload.estimate.spread import find_spread
-from trainload.estimate.workspaces import temporaries
+from trainload.estimate.memory.fit import MemoryRoom, Span
+from trainload.estimate.memory.replay import TemporariesOf
+from trainload.estimate.memory.spread import find_spread
+from trainload.estimate.workspaces.temporaries import temporaries
 from trainload.hardware.catalogue import Device
 
 FORMAT = 1

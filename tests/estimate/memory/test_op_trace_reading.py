@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trainload.errors import TraceError
-from trainload.estimate.op_trace import (
+from trainload.estimate.memory.op_trace import (
     Allocation,
     Free,
     Mark,

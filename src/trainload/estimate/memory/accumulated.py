@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trainload.estimate.op_trace import Allocation, Event, Free, Mark, Operation
+from trainload.estimate.memory.op_trace import Allocation, Event, Free, Mark, Operation
 
 _APART = 1 << 40
 """Added to the numbers of storages of the second portion: no trace has so many."""

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainload.estimate.workspaces import load_figures, temporaries
-from trainload.estimate.workspaces_convolution import (
+from trainload.estimate.workspaces.convolution import (
     BASES,
     PARTS,
     Convolution,
     copies_bytes,
     workspace_bytes,
 )
-from trainload.estimate.workspaces_reduction import staging
+from trainload.estimate.workspaces.reduction import staging
+from trainload.estimate.workspaces.temporaries import load_figures, temporaries
 
 GOLDEN = Path(__file__).parent / "golden" / "workspaces_h200.jsonl"
 ROWS = [json.loads(line) for line in GOLDEN.read_text().splitlines()]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from trainload.estimate.workspaces import temporaries
-from trainload.estimate.workspaces_recurrent import Recurrent, workspace_bytes
+from trainload.estimate.workspaces.recurrent import Recurrent, workspace_bytes
+from trainload.estimate.workspaces.temporaries import temporaries
 
 LSTM, GRU, RNN = 2, 3, 1
 

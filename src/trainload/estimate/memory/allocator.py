@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainload.estimate._blocks import Block, Pool, merge_neighbours, split_block
+from trainload.estimate.memory._blocks import Block, Pool, merge_neighbours, split_block
 
 MIN_BLOCK_BYTES = 512
 """kMinBlockSize: every size is rounded up to a multiple of it."""

@@ -6,7 +6,7 @@ A bound is no prediction: what memory must hold at least, and how fast a step co
 from dataclasses import dataclass
 from typing import Literal
 
-from trainload.estimate.counts import LayerEstimate, StepEstimate
+from trainload.estimate.counts.step import LayerEstimate, StepEstimate
 from trainload.hardware.catalogue import Device
 
 MemoryVerdict = Literal["does not fit", "not known"]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainload.estimate.memory import MemoryEstimate, Verdict
-from trainload.estimate.ram import RamEstimate
+from trainload.estimate.memory.fit import MemoryEstimate, Verdict
+from trainload.estimate.memory.ram import RamEstimate
 from trainload.hardware.catalogue import Device
 
 

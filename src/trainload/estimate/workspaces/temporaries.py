@@ -11,12 +11,9 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from trainload.estimate import workspaces_attention as attention
-from trainload.estimate import workspaces_kernels as kernels
-from trainload.estimate import workspaces_recurrent as recurrent
-from trainload.estimate.workspaces_convolution import Convolution, Part, workspace_bytes
-from trainload.estimate.workspaces_reduction import staging
-from trainload.estimate.workspaces_script import (
+from trainload.estimate.workspaces.convolution import Convolution, Part, workspace_bytes
+from trainload.estimate.workspaces.reduction import staging
+from trainload.estimate.workspaces.script import (
     ITEM_BYTES,
     Operation,
     Script,
@@ -27,6 +24,7 @@ from trainload.estimate.workspaces_script import (
     is_dense_last,
     size_bytes,
 )
+from trainload.estimate.workspaces.temporaries import attention, kernels, recurrent
 
 __all__ = ["Step", "Temporaries", "load_figures", "temporaries"]
 

@@ -11,9 +11,9 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from trainload.estimate.heap import GlibcHeap
-from trainload.estimate.memory import Span
-from trainload.estimate.op_trace import Allocation, Event, Free, Mark, Operation, TraceTensor
+from trainload.estimate.memory.fit import Span
+from trainload.estimate.memory.heap import GlibcHeap
+from trainload.estimate.memory.op_trace import Allocation, Event, Free, Mark, Operation, TraceTensor
 
 LIBRARIES_BYTES = 96 << 20
 """Growth of three steps of lenet5 at batch 2 and of mlp at batch 8, torch 2.13 on Linux: Python

@@ -4,7 +4,7 @@ Each kernel sums the query's gradient in float32 and keeps one float32 per row b
 in torch's `attention_backward.cu`, `flash_api.cpp`, and as measured for cuDNN.
 """
 
-from trainload.estimate.workspaces_script import (
+from trainload.estimate.workspaces.script import (
     Operation,
     Script,
     Step,

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from step_events import step_events
 
-from trainload.estimate.accumulated import accumulate
-from trainload.estimate.memory_replay import replay_trace
-from trainload.estimate.op_trace import Allocation, Free, Operation
-from trainload.estimate.scaled_trace import match_traces
+from trainload.estimate.memory.accumulated import accumulate
+from trainload.estimate.memory.op_trace import Allocation, Free, Operation
+from trainload.estimate.memory.replay import replay_trace
+from trainload.estimate.memory.scaled_trace import match_traces
 
 
 @settings(max_examples=30, deadline=None)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trainload.estimate.op_trace import Allocation, Event, Operation, TraceTensor
+from trainload.estimate.memory.op_trace import Allocation, Event, Operation, TraceTensor
 
 Scale = Callable[[int, int], int]
 """From a number at one batch and at twice as much to that at another."""

@@ -13,7 +13,7 @@ projections, and the persistent kernels of GRU and of two-way LSTM are estimated
 from dataclasses import dataclass
 from typing import Any
 
-from trainload.estimate.workspaces_script import (
+from trainload.estimate.workspaces.script import (
     ITEM_BYTES,
     Operation,
     Script,

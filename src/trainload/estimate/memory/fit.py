@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from trainload.estimate.memory_replay import (
+from trainload.estimate.memory.op_trace import Event
+from trainload.estimate.memory.replay import (
     CurvePoint,
     PeakContents,
     TemporariesOf,
@@ -18,7 +19,6 @@ from trainload.estimate.memory_replay import (
     remembered,
     replay_trace,
 )
-from trainload.estimate.op_trace import Event
 
 Verdict = Literal["fits", "does not fit", "too close to call", "not known"]
 

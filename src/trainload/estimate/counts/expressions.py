@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainload.errors import UsageError
-from trainload.estimate.neurons import count_operations
-from trainload.estimate.optimizers import state_values_per_parameter
+from trainload.estimate.counts.neurons import count_operations
+from trainload.estimate.counts.optimizers import state_values_per_parameter
 from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.spec import Optimizer
 

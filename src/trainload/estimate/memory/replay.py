@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from trainload.estimate.allocator import CachingAllocator, OutOfMemory
-from trainload.estimate.op_trace import Allocation, Event, Free, Mark, Operation
-from trainload.estimate.workspaces_script import Step, Temporaries
+from trainload.estimate.memory.allocator import CachingAllocator, OutOfMemory
+from trainload.estimate.memory.op_trace import Allocation, Event, Free, Mark, Operation
+from trainload.estimate.workspaces.script import Step, Temporaries
 
 Category = Literal[
     "weights", "buffers", "gradients", "optimizer", "inputs", "activations", "workspaces",

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from trainload.estimate.memory import Spread
+from trainload.estimate.memory.fit import Spread
 
 SPREAD_FORMAT = 1
 REFERENCE = "sm90"

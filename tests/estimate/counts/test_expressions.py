@@ -11,7 +11,7 @@ from trainload.estimate import (
     estimate_memory_cells,
     estimate_redundancy,
 )
-from trainload.estimate.neurons import _RULES
+from trainload.estimate.counts.neurons import _RULES
 from trainload.workload import MODELS, Optimizer, build_model
 from trainload.workload.graph.kinds import KINDS
 
