@@ -134,7 +134,7 @@ def kill(driver: subprocess.Popen[bytes], target: str) -> float | None:
 
 
 def find_child(driver_pid: int, target: str) -> int | None:
-    word = b"trainload.run.sampler" if target == "sampler" else b"trainload_worker"
+    word = b"trainload.run.sampling.sampler" if target == "sampler" else b"trainload_worker"
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue

@@ -21,8 +21,8 @@ from typing import Any
 from training_loop import BATCH_SIZE, Loop, PsutilThread, study_l_monitor
 from trainload.hardware import read_machine
 from trainload.intervals import Interval, ratio_interval
-from trainload.run.processes import SamplerProcess
-from trainload.run.sampler_config import SamplerConfig
+from trainload.run.sampling.config import SamplerConfig
+from trainload.run.workers.processes import SamplerProcess
 
 SETTLE_STEPS = 10
 

@@ -25,7 +25,7 @@ def test_importing_trainload_loads_nothing_heavy():
 
 
 def test_the_measuring_wing_loads_nothing_of_the_reading_wing():
-    loaded = loaded_after("import trainload.run, trainload.run.sampler, trainload.meters")
+    loaded = loaded_after("import trainload.run, trainload.run.sampling.sampler, trainload.meters")
     assert not loaded & {"torch", "polars", "plotly", "rich", "typer", "numpy"}
     assert not any(name.startswith(("trainload.analyse", "trainload.report")) for name in loaded)
 

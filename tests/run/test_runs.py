@@ -279,7 +279,7 @@ def test_a_killed_driver_takes_its_children_along(tmp_path):
 
 
 def test_a_sampler_that_cannot_start_fails_the_run_in_good_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("trainload.run.processes._SAMPLER_BOOTSTRAP", "raise SystemExit(3)")
+    monkeypatch.setattr("trainload.run.workers.processes._SAMPLER_BOOTSTRAP", "raise SystemExit(3)")
     result = execute_run(request(tmp_path, "epochs=1"))
     assert result.outcome == "failed" and "the sampler did not start" in result.reason
     assert load_manifest(result.path).outcome == "failed"
@@ -289,7 +289,9 @@ def test_a_sampler_that_cannot_be_replaced_does_not_stop_the_training(tmp_path, 
     def kill_and_break(progress):
         if progress.step and not seen:
             seen.append(progress)
-            monkeypatch.setattr("trainload.run.processes._SAMPLER_BOOTSTRAP", "raise SystemExit(3)")
+            monkeypatch.setattr(
+                "trainload.run.workers.processes._SAMPLER_BOOTSTRAP", "raise SystemExit(3)"
+            )
             os.kill(find_child(os.getpid(), "sampler"), signal.SIGKILL)
 
     seen = []

@@ -11,7 +11,7 @@ import pytest
 from worker_specs import SOURCE_FOLDER, all_steps, load_events, make_graph, make_spec
 
 from trainload.run import find_environment
-from trainload.run.processes import worker_command
+from trainload.run.workers.processes import worker_command
 from trainload.workload import LayerGraph, build_model, parse_options
 from trainload.workload.graph.layers import LayerSpec, build_graph
 

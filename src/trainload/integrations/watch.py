@@ -34,8 +34,8 @@ from trainload.record import (
     load_facts,
 )
 from trainload.run.request import RunRequest
-from trainload.run.sampling import Sampling
-from trainload.run.verdict import Ending, decide_outcome
+from trainload.run.sampling.sampling import Sampling
+from trainload.run.workers.verdict import Ending, decide_outcome
 from trainload.workload import WatchedWorkload
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")

@@ -3,11 +3,11 @@
 Part of the measuring wing: standard library and psutil, nothing heavier.
 """
 
-from trainload.run.choices import environments_folder
 from trainload.run.continuation import Continuation, plan_continuation, plan_validation
-from trainload.run.decoder import check_decoder
 from trainload.run.driver import execute_run
-from trainload.run.environments import (
+from trainload.run.environments.choices import environments_folder
+from trainload.run.environments.decoder import check_decoder
+from trainload.run.environments.environment import (
     Environment,
     create_environment,
     explain_import,
@@ -17,15 +17,8 @@ from trainload.run.environments import (
     remove_environment,
     use_interpreter,
 )
-from trainload.run.frameworks import FRAMEWORKS
-from trainload.run.interpreters import check_import, inspect_interpreter
-from trainload.run.op_trace import (
-    BuildFunction,
-    OpTraceRequest,
-    OpTraceResult,
-    parse_build,
-    spawn_op_trace,
-)
+from trainload.run.environments.frameworks import FRAMEWORKS
+from trainload.run.environments.interpreters import check_import, inspect_interpreter
 from trainload.run.progress import render_progress
 from trainload.run.request import (
     RunProgress,
@@ -34,6 +27,13 @@ from trainload.run.request import (
     prepare_request,
     request_continuation,
     traces_layers_by_default,
+)
+from trainload.run.workers.op_trace import (
+    BuildFunction,
+    OpTraceRequest,
+    OpTraceResult,
+    parse_build,
+    spawn_op_trace,
 )
 
 __all__ = [

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from trainload.errors import TrainloadError
-from trainload.run.decoder import check_decoder
 from trainload.run.driver import execute_run
+from trainload.run.environments.decoder import check_decoder
 from trainload.run.progress import render_progress
 from trainload.run.request import RunProgress, prepare_request, traces_layers_by_default
 

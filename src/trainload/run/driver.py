@@ -31,13 +31,13 @@ from trainload.record import (
 )
 from trainload.record.checkpoints import checkpoint_metadata
 from trainload.run.estimated import adopt_estimate
-from trainload.run.interrupts import Terminated, interrupts_ignored, signals_as_interrupts
-from trainload.run.overhead import measure_overhead
-from trainload.run.processes import WorkerProcess, worker_command, worker_environment
 from trainload.run.request import RunProgress, RunRequest, RunResult
-from trainload.run.sampling import Sampling
-from trainload.run.spans import StepSpans
-from trainload.run.verdict import Ending, decide_outcome, read_oom_kills
+from trainload.run.sampling.overhead import measure_overhead
+from trainload.run.sampling.sampling import Sampling
+from trainload.run.sampling.spans import StepSpans
+from trainload.run.workers.interrupts import Terminated, interrupts_ignored, signals_as_interrupts
+from trainload.run.workers.processes import WorkerProcess, worker_command, worker_environment
+from trainload.run.workers.verdict import Ending, decide_outcome, read_oom_kills
 from trainload.workload import WatchedWorkload, Workload
 
 POLL_S = 0.5

@@ -21,7 +21,7 @@ from trainload.estimate.memory.op_trace import (
     OpTrace,
     load_op_trace,
 )
-from trainload.run.op_trace import OpTraceRequest, parse_build, spawn_op_trace
+from trainload.run.workers.op_trace import OpTraceRequest, parse_build, spawn_op_trace
 from trainload.workload import assemble_workload
 
 torch = pytest.importorskip("torch", reason="needs torch")

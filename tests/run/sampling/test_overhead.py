@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from trainload.run.overhead import measure_overhead
-from trainload.run.sampler import PausePlan
-from trainload.run.spans import StepSpans
+from trainload.run.sampling.overhead import measure_overhead
+from trainload.run.sampling.sampler import PausePlan
+from trainload.run.sampling.spans import StepSpans
 
 
 def make_steps(pauses, active_step_s, paused_step_s, total_s, noise=0.0, seed=1):

@@ -20,7 +20,7 @@ from typing import Any
 from trainload.meters import Meter, MeterContext, available_columns, describe_meters, open_meters
 from trainload.record.append import LineAppender
 from trainload.record.tables import SAMPLE_HEAD
-from trainload.run.sampler_config import SamplerConfig
+from trainload.run.sampling.config import SamplerConfig
 
 LATE_FRACTION = 0.1
 """A sample later than this share of the period counts as late."""

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Literal
 
-from trainload.run.frameworks import FRAMEWORKS, find_framework, pinned_versions, release_of
+from trainload.run.environments.frameworks import (
+    FRAMEWORKS,
+    find_framework,
+    pinned_versions,
+    release_of,
+)
 
 _CHECK_TIMEOUT_S = 180.0
 _FAILS = "fails: "

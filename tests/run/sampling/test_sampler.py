@@ -10,9 +10,9 @@ import pytest
 from trainload.meters import Quantity
 from trainload.record import LineReader
 from trainload.record.append import LineAppender
-from trainload.run.processes import SamplerProcess
-from trainload.run.sampler import Control, Sampler
-from trainload.run.sampler_config import SamplerConfig
+from trainload.run.sampling.config import SamplerConfig
+from trainload.run.sampling.sampler import Control, Sampler
+from trainload.run.workers.processes import SamplerProcess
 
 
 class ScriptedMeter:

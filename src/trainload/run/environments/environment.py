@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainload.errors import EnvironmentProblem
-from trainload.run.choices import (
+from trainload.run.environments.choices import (
     ENVIRONMENTS_VARIABLE,
     Choice,
     discard,
@@ -25,9 +25,9 @@ from trainload.run.choices import (
     sweep,
     was_imported,
 )
-from trainload.run.frameworks import FRAMEWORKS, find_framework, pinned_versions
-from trainload.run.installing import Show, build_environment, choose_base
-from trainload.run.interpreters import (
+from trainload.run.environments.frameworks import FRAMEWORKS, find_framework, pinned_versions
+from trainload.run.environments.installing import Show, build_environment, choose_base
+from trainload.run.environments.interpreters import (
     Inspection,
     State,
     check_import,

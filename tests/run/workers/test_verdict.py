@@ -3,7 +3,7 @@
 import pytest
 
 from trainload.hardware import CgroupLimits
-from trainload.run.verdict import DISK_FULL_EXIT, Ending, decide_outcome, read_oom_kills
+from trainload.run.workers.verdict import DISK_FULL_EXIT, Ending, decide_outcome, read_oom_kills
 
 COMPLETED = {"outcome": "completed", "events_lost": 0}
 

@@ -24,9 +24,9 @@ from trainload.run import (
     remove_environment,
     use_interpreter,
 )
-from trainload.run import environments as room
-from trainload.run.choices import Choice
-from trainload.run.pip_words import explain_failure, progress_words
+from trainload.run.environments.choices import Choice
+from trainload.run.environments.environment import environment as room
+from trainload.run.environments.pip_words import explain_failure, progress_words
 
 GOOD = {"jax": "0.10.2", "flax": "0.12.8", "optax": "0.2.8", "numpy": "2.4.6", "jaxlib": "0.10.2"}
 GOOD["pillow"] = "13.0.0"

@@ -10,9 +10,9 @@ from typing import Any
 
 from trainload.errors import WorkerError
 from trainload.record import SAMPLE_HEAD, LineReader, layout, read_tail
-from trainload.run.processes import ExitWatch, SamplerProcess
 from trainload.run.request import RunRequest
-from trainload.run.sampler_config import SamplerConfig
+from trainload.run.sampling.config import SamplerConfig
+from trainload.run.workers.processes import ExitWatch, SamplerProcess
 
 MAX_RESTARTS = 20
 START_TRIES = 3

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from trainload.errors import UsageError, WorkerError, WorkloadError
 from trainload.record import LineReader, layout
-from trainload.run.interrupts import Terminated, signals_as_interrupts
-from trainload.run.processes import WorkerProcess
+from trainload.run.workers.interrupts import Terminated, signals_as_interrupts
+from trainload.run.workers.processes import WorkerProcess
 from trainload.workload import ScriptWorkload, Workload
 
 LIMIT_S = 120.0

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from trainload.errors import EnvironmentProblem
-from trainload.run.frameworks import python_range, release_of, requirements_file
-from trainload.run.interpreters import ask_interpreter
-from trainload.run.pip_words import explain_failure, progress_words
+from trainload.run.environments.frameworks import python_range, release_of, requirements_file
+from trainload.run.environments.interpreters import ask_interpreter
+from trainload.run.environments.pip_words import explain_failure, progress_words
 
 Show = Callable[[str], None]
 

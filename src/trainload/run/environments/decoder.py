@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from trainload.errors import EnvironmentProblem
-from trainload.run.interpreters import read_versions
+from trainload.run.environments.interpreters import read_versions
 from trainload.run.request import RunRequest
 from trainload.workload import Workload
 from trainload.workload.data.images import ImageData

@@ -18,7 +18,7 @@ from typing import Any
 import trainload
 from trainload.errors import WorkerError
 from trainload.hardware import Setting
-from trainload.run.sampler_config import SamplerConfig
+from trainload.run.sampling.config import SamplerConfig
 
 _PACKAGE_ROOT = Path(trainload.__file__).resolve().parent.parent
 
@@ -43,7 +43,7 @@ sys.exit(main())
 _SAMPLER_BOOTSTRAP = """
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
-from trainload.run.sampler import main
+from trainload.run.sampling.sampler import main
 sys.exit(main())
 """
 

@@ -15,7 +15,7 @@ import pytest
 from trainload.errors import RecordError, UsageError
 from trainload.record import open_run
 from trainload.run import execute_run, prepare_request
-from trainload.run.verdict import Ending, decide_outcome
+from trainload.run.workers.verdict import Ending, decide_outcome
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.framework("torch")
