@@ -90,7 +90,7 @@ def _prepare(folder: Path, names: Sequence[str], force: bool) -> list[Path]:
     import os
 
     from trainload.errors import RecordError
-    from trainload.report.csv_layers import check_free
+    from trainload.report.layers.csv_files import check_free
 
     paths = [folder / name for name in names]
     check_free(paths, replace=force)
@@ -117,7 +117,7 @@ def collect_log_file(
 ) -> int:
     """Write and print what a log says."""
     from trainload.analyse.collect import LogReading, choose_for_file
-    from trainload.report.csv_layers import write_experiment_csv, write_iterations_csv
+    from trainload.report.layers.csv_files import write_experiment_csv, write_iterations_csv
 
     choice = choose_for_file(file, forced=pattern, own=pattern_file)
     iterations, experiment = _prepare(folder, (ITERATIONS, EXPERIMENT), force)
@@ -191,9 +191,9 @@ def print_trace(rank: Any, paths: Sequence[Path], *, force: bool, as_json: bool)
     """Write one rank's layers and steps and say what was found."""
     from trainload.analyse.attribution import RunLayers, advise
     from trainload.cli.printing import print_rendered
-    from trainload.report.csv_layers import write_layers_csv, write_steps_csv
-    from trainload.report.layers_json import layers_json
-    from trainload.report.layers_terminal import render_layers
+    from trainload.report.layers.csv_files import write_layers_csv, write_steps_csv
+    from trainload.report.layers.terminal import render_layers
+    from trainload.report.layers.values import layers_json
 
     layers, steps = paths
     write_layers_csv([rank], layers, replace=force)

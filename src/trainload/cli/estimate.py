@@ -231,7 +231,7 @@ def _keep(done: Estimated, source: Source, document: Mapping[str, Any]) -> None:
 
 def _write_html(done: Estimated, path: Path, as_json: bool) -> None:
     from trainload.cli.printing import write_page
-    from trainload.report.memory_html import render_memory_html
+    from trainload.report.memory.html import render_memory_html
 
     write_page(path, render_memory_html(done.memory, done.head))
     if not as_json:

@@ -9,7 +9,7 @@ from trainload.estimate.memory.answer import Alternative, MeasuredPeak, MemoryAn
 from trainload.estimate.memory.fit import MemoryEstimate, Span
 from trainload.estimate.memory.ram import RamEstimate
 from trainload.estimate.memory.replay import CATEGORIES, CurvePoint, thin_curve
-from trainload.report.memory_wording import (
+from trainload.report.memory.wording import (
     NO_LAYER,
     SPANS,
     all_notes,

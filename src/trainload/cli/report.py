@@ -89,7 +89,7 @@ def _write_tables(run: Run, folder: Path) -> None:
     """Write `layers.csv` and `steps.csv` of all ranks; what stood there is replaced."""
     from trainload.analyse.attribution import load_run_layers
     from trainload.errors import RecordError
-    from trainload.report.csv_layers import write_layers_csv, write_steps_csv
+    from trainload.report.layers.csv_files import write_layers_csv, write_steps_csv
 
     layers = load_run_layers(run)
     if layers is None:

@@ -42,7 +42,7 @@ def scorecard_verb(
     from trainload.analyse.scorecard import score_estimates
     from trainload.cli.printing import print_rendered
     from trainload.errors import UsageError
-    from trainload.report.scorecard_terminal import render_scorecard
+    from trainload.report.memory.scorecard import render_scorecard
 
     if not runs and not truth:
         raise UsageError("name run directories, or a file of truths with --truth")

@@ -3,11 +3,11 @@
 Reads summaries and curves from `analyse`; rich and plotly are imported when something is drawn.
 """
 
-from trainload.report.html import render_html
-from trainload.report.layers_json import layers_json
-from trainload.report.layers_terminal import render_layers
-from trainload.report.layers_trace import save_trace
-from trainload.report.terminal import render_detect, render_summary
+from trainload.report.layers.terminal import render_layers
+from trainload.report.layers.trace import save_trace
+from trainload.report.layers.values import layers_json
+from trainload.report.run.html import render_html
+from trainload.report.run.terminal import render_detect, render_summary
 from trainload.report.wording import clean_text, render_outcome, render_overhead
 
 __all__ = [

@@ -10,7 +10,7 @@ from trainload.analyse import summarise_run
 from trainload.record import open_run
 from trainload.report import render_html
 from trainload.report.markup import render_json
-from trainload.report.plots import choose_figures
+from trainload.report.run.plots import choose_figures
 
 
 class Page(HTMLParser):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainload.analyse import RunSummary
 from trainload.record import Manifest
-from trainload.report.rows import (
+from trainload.report.run.rows import (
     counter_rows,
     energy_rows,
     load_rows,

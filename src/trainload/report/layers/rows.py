@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from trainload.analyse.attribution.types import LayerMemory, LayerNode, RankLayers, RunLayers
-from trainload.report.layers_wording import render_joules, share_of, straggler_of
+from trainload.report.layers.wording import render_joules, share_of, straggler_of
 from trainload.report.wording import clean_text
 from trainload.units import MISSING, render_bytes, render_percent, render_seconds
 

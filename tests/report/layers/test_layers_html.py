@@ -13,7 +13,7 @@ from trainload.analyse.attribution.types import Advice, RunLayers
 from trainload.errors import RecordError
 from trainload.record import open_run
 from trainload.report import render_html, save_trace
-from trainload.report.layers_plots import MOST_POINTS, icicle_data, layer_curves, traced_steps
+from trainload.report.layers.plots import MOST_POINTS, icicle_data, layer_curves, traced_steps
 
 HOSTILE = "<script>alert(1)</script><img src=x>&\"'\u202e"
 

@@ -6,10 +6,10 @@ from typing import Any
 from trainload.analyse import RunSummary
 from trainload.analyse.attribution.types import RunLayers
 from trainload.record import Manifest, Run
-from trainload.report.layers_html import render_layers_section
+from trainload.report.layers.html import render_layers_section
 from trainload.report.markup import escape, render_details, render_log, render_pairs, render_table
-from trainload.report.plots import Figure, RunPlots, series_names
-from trainload.report.rows import (
+from trainload.report.run.plots import Figure, RunPlots, series_names
+from trainload.report.run.rows import (
     counter_rows,
     energy_rows,
     gpu_load,

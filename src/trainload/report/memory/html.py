@@ -11,9 +11,8 @@ from typing import Any
 from trainload.estimate.memory.answer import Alternative, MemoryAnswer
 from trainload.estimate.memory.fit import MemoryEstimate, Span
 from trainload.estimate.memory.replay import CATEGORIES, CurvePoint, thin_curve
-from trainload.report.html import load_asset, load_plotlyjs, render_policy
 from trainload.report.markup import escape, render_details, render_json
-from trainload.report.memory_wording import (
+from trainload.report.memory.wording import (
     NO_LAYER,
     SPANS,
     all_notes,
@@ -26,6 +25,7 @@ from trainload.report.memory_wording import (
     render_peak_place,
     render_reason,
 )
+from trainload.report.run.html import load_asset, load_plotlyjs, render_policy
 from trainload.units import render_bytes, render_percent
 
 MOST_POINTS = 1500

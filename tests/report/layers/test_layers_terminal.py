@@ -13,10 +13,10 @@ from rich.console import Console
 
 from trainload.analyse.attribution.types import Advice, RunLayers, Topic, WindowCost
 from trainload.report import layers_json, render_layers
-from trainload.report.layers_rows import rank_rows
-from trainload.report.layers_terminal import render_bar
-from trainload.report.layers_tree import costliest_lines, parents_of, prune_tree
-from trainload.report.layers_wording import ordered_parts, render_advice, render_cost
+from trainload.report.layers.rows import rank_rows
+from trainload.report.layers.terminal import render_bar
+from trainload.report.layers.tree import costliest_lines, parents_of, prune_tree
+from trainload.report.layers.wording import ordered_parts, render_advice, render_cost
 
 HOSTILE = "[bold]<b>\x1b[31m\u202e"
 

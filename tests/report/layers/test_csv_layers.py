@@ -9,7 +9,7 @@ import pytest
 from layers_samples import make_rank
 
 from trainload.errors import RecordError
-from trainload.report.csv_layers import (
+from trainload.report.layers.csv_files import (
     LAYER_COLUMNS,
     MODEL_ITSELF,
     STEP_COLUMNS,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainload.analyse.attribution.types import LayerNode, RankLayers
-from trainload.report.layers_rows import by_exclusive_time
-from trainload.report.layers_tree import TreeLine, prune_tree
-from trainload.report.layers_wording import (
+from trainload.report.layers.rows import by_exclusive_time
+from trainload.report.layers.tree import TreeLine, prune_tree
+from trainload.report.layers.wording import (
     PARTS,
     has_several_roots,
     layer_name,

@@ -14,9 +14,9 @@ from trainload.analyse.attribution.types import RunLayers
 from trainload.errors import MissingPart
 from trainload.record import Run
 from trainload.report.markup import escape, render_json, render_table
-from trainload.report.plots import RunPlots, plot_run
-from trainload.report.rows import gpu_load, mapping, render_rate, render_source_energy, title_of
-from trainload.report.sections import render_run
+from trainload.report.run.plots import RunPlots, plot_run
+from trainload.report.run.rows import gpu_load, mapping, render_rate, render_source_energy, title_of
+from trainload.report.run.sections import render_run
 from trainload.report.wording import render_outcome, render_overhead
 from trainload.units import MISSING, render_percent, render_seconds
 

@@ -10,8 +10,8 @@ from trainload.estimate.memory.fit import MemoryRoom, Span, Spread, estimate_mem
 from trainload.estimate.memory.op_trace import Allocation, Free, Mark, Operation
 from trainload.estimate.memory.replay import NOTHING
 from trainload.hardware.catalogue import find_device
-from trainload.report.memory_html import render_memory_html
-from trainload.report.memory_wording import (
+from trainload.report.memory.html import render_memory_html
+from trainload.report.memory.wording import (
     all_notes,
     group_layers,
     render_chance,

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainload.analyse.attribution.types import RankLayers, RunLayers
-from trainload.report.layers_rows import RANK_TITLES, LayerColumn, layer_columns, rank_rows
-from trainload.report.layers_tree import TreeLine, costliest_lines
-from trainload.report.layers_wording import (
+from trainload.report.layers.rows import RANK_TITLES, LayerColumn, layer_columns, rank_rows
+from trainload.report.layers.tree import TreeLine, costliest_lines
+from trainload.report.layers.wording import (
     ordered_parts,
     render_all_advice,
     render_folded,

@@ -6,15 +6,15 @@ Draws what `analyse.attribution` found; plots are drawn by the page's script fro
 from collections.abc import Sequence
 
 from trainload.analyse.attribution.types import LayerNode, RankLayers, RunLayers
-from trainload.report.layers_plots import RankPlots
-from trainload.report.layers_rows import (
+from trainload.report.layers.plots import RankPlots
+from trainload.report.layers.rows import (
     RANK_TITLES,
     LayerColumn,
     by_exclusive_time,
     layer_columns,
     rank_rows,
 )
-from trainload.report.layers_wording import (
+from trainload.report.layers.wording import (
     PARTS,
     has_several_roots,
     layer_name,

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from trainload.analyse.attribution.types import RankLayers, RunLayers
-from trainload.report.layers_wording import render_all_advice
+from trainload.report.layers.wording import render_all_advice
 
 
 def layers_json(layers: RunLayers) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from trainload.analyse import (
 from trainload.analyse.attribution.types import RunLayers
 from trainload.analyse.summary import pauses_of
 from trainload.record import Run
-from trainload.report.layers_plots import (
+from trainload.report.layers.plots import (
     MOST_MODULES,
     MOST_MODULES_BESIDE,
     MOST_RANKS,
