@@ -53,7 +53,7 @@ PURITY = 3.0
 TRAINED_WEIGHT = 3.0
 """Sizes of trained models count as much as three drawn ones."""
 FOLDS = 4
-DATA = Path(trainload.estimate.__file__).parent / "workspaces_sm90.json"
+DATA = Path(trainload.estimate.__file__).parent / "workspaces" / "sm90.json"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,41 +8,25 @@ import pytest
 
 import trainload_worker
 
-FILES = sorted(Path(trainload_worker.__file__).parent.glob("*.py"))
-FRAMEWORK_DOORS = {
-    "images_folder.py": "PIL",  # inside a function: only image folders need it
-    "backend_torch.py": "torch",
-    "graph_torch.py": "torch",
-    "kinds_torch.py": "torch",
-    "clock_torch.py": "torch",
-    "probe_torch.py": "torch",
-    "layers_torch.py": "torch",
-    "leader_torch.py": "torch",
-    "modules_torch.py": "torch",
-    "tracer_torch.py": "torch",
-    "weights_torch.py": "torch",
-    "state_torch.py": "torch",
-    "loader_torch.py": "torch",
-}
-# Frameworks that bring NumPy, and the libraries that make one whole; a file's name ends in one.
+ROOT = Path(trainload_worker.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
 FRAMEWORK_ROOMS = {
-    "tensorflow": {"tensorflow", "keras", "numpy"},
-    "jax": {"jax", "flax", "optax", "numpy"},
-    "mxnet": {"mxnet", "numpy"},
-    "numpy": {"numpy"},
-    "torch": {"torch"},
+    "frameworks/tensorflow": {"tensorflow", "keras", "numpy"},
+    "frameworks/jax": {"jax", "flax", "optax", "numpy"},
+    "frameworks/mxnet": {"mxnet", "numpy"},
+    "frameworks/arrays": {"numpy"},
+    "frameworks/torch": {"torch"},
+    "training/initial_weights.py": {"numpy"},
+    "data/image_folder.py": {"PIL"},  # inside a function: only image folders need it
 }
-NUMPY_DOORS = {"initial_weights.py"}
+"""Which libraries a folder or file may import; those that a framework is made whole by."""
 
 
 def own_rooms(path: Path) -> set[str]:
     """What a file may import beside the standard library and the worker itself."""
-    rooms = set(FRAMEWORK_ROOMS.get(path.stem.rpartition("_")[2], ()))
-    if path.name in NUMPY_DOORS:
-        rooms.add("numpy")
-    if path.name in FRAMEWORK_DOORS:
-        rooms.add(FRAMEWORK_DOORS[path.name])
-    return rooms
+    place = path.relative_to(ROOT).as_posix()
+    found = [rooms for where, rooms in FRAMEWORK_ROOMS.items() if place.startswith(where)]
+    return set().union(*found)
 
 
 def imported_rooms(tree: ast.Module) -> set[str]:
@@ -56,13 +40,13 @@ def imported_rooms(tree: ast.Module) -> set[str]:
     return rooms
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_the_syntax_is_that_of_python_3_8(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
     assert ast.get_docstring(tree), "a module says its duty in its first line"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_only_the_standard_library_and_the_file_s_framework_are_imported(path: Path) -> None:
     rooms = imported_rooms(ast.parse(path.read_text(encoding="utf-8")))
     allowed = {"trainload_worker"} | own_rooms(path)

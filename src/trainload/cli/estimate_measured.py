@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 STEPS = 6
 _STEPS_OF_BUILD = (
     Path(trainload.__file__).resolve().parent.parent
-    / "trainload_worker"
-    / "steps_of_build_torch.py"
+    / "trainload_worker/frameworks/torch/steps_of_build.py"
 )
 """Run as any script is; it never becomes part of this process."""
 _PORTIONS = 5

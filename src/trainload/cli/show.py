@@ -69,7 +69,7 @@ def summary_json(path: Path) -> str:
 def run_json(run: Run) -> tuple[dict[str, Any], int]:
     """The summary of a run and the figures of its layers, for JSON; 2 where those are broken."""
     from trainload.analyse import summarise_run
-    from trainload.report.layers import values as layers_json
+    from trainload.report import layers_json
 
     values = summarise_run(run).to_json()
     found, status = readable_layers(run)

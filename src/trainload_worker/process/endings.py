@@ -15,7 +15,7 @@ EXIT_EVENTS_LOST = 74  # EX_IOERR of sysexits.h
 EXIT_CODES = {"completed": 0, "failed": 1, "killed": 1, "out_of_memory": 3, "interrupted": 130}
 
 _MEMORY_WORDS = ("out of memory", "can't allocate memory", "defaultcpuallocator")
-_PACKAGE_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _REASON_CHARACTERS = 240
 
 
@@ -45,7 +45,7 @@ def classify(error: BaseException, phase: str, folder: str | None = None) -> End
     outcome = "out_of_memory" if is_out_of_memory(error) else "failed"
     text = _one_line(str(error))
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return Ending(outcome, f"{what} ({phase}{_place(error, folder or _PACKAGE_FOLDER)})")
+    return Ending(outcome, f"{what} ({phase}{_place(error, folder)})")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -68,11 +68,13 @@ def _one_line(text: str) -> str:
     return text[: end + 1] if end > 0 else text[:_REASON_CHARACTERS] + "…"
 
 
-def _place(error: BaseException, folder: str) -> str:
+def _place(error: BaseException, folder: str | None) -> str:
     """The innermost line of a file in that folder that the error passed; empty without any."""
     place = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = os.path.abspath(frame.f_code.co_filename)
-        if os.path.dirname(path) == folder:
-            place = f", {os.path.basename(path)} line {line}"
+        own = folder is None and path.startswith(_PACKAGE_FOLDER + os.sep)
+        if own or os.path.dirname(path) == folder:
+            shown = os.path.relpath(path, _PACKAGE_FOLDER) if own else os.path.basename(path)
+            place = f", {shown} line {line}"
     return place

@@ -71,7 +71,7 @@ def target_of(device: Device | None) -> Target:
 
 @cache
 def _load() -> dict[str, Any]:
-    file = resources.files("trainload.estimate") / "device_memory.json"
+    file = resources.files("trainload.estimate.memory") / "device.json"
     document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     assert document["format"] == FORMAT, "device_memory.json"
     return document

@@ -17,7 +17,7 @@ REFERENCE = "sm90"
 
 @cache
 def _load() -> dict[str, Any]:
-    file = resources.files("trainload.estimate") / "spread.json"
+    file = resources.files("trainload.estimate.memory") / "spread.json"
     document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     assert document["format"] == SPREAD_FORMAT, "spread.json"
     return document

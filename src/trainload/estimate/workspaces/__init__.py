@@ -1,0 +1,1 @@
+"""Memory that CUDA operations take beside their results, by kind of operation."""

@@ -1,7 +1,7 @@
 """The memory that CUDA operations take beside their results: workspaces, copies, accumulators.
 
 From an operation of an op trace to the order in which it takes and gives back memory; standard
-library only, runs nothing and touches no device. The figures in `workspaces_sm90.json` were
+library only, runs nothing and touches no device. The figures in `sm90.json` were
 measured on one device kind; others are estimated by the same rules.
 """
 
@@ -11,6 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from trainload.estimate.workspaces import attention, kernels, recurrent
 from trainload.estimate.workspaces.convolution import Convolution, Part, workspace_bytes
 from trainload.estimate.workspaces.reduction import staging
 from trainload.estimate.workspaces.script import (
@@ -24,7 +25,6 @@ from trainload.estimate.workspaces.script import (
     is_dense_last,
     size_bytes,
 )
-from trainload.estimate.workspaces.temporaries import attention, kernels, recurrent
 
 __all__ = ["Step", "Temporaries", "load_figures", "temporaries"]
 
@@ -35,7 +35,7 @@ NOTHING = Temporaries()
 @cache
 def load_figures() -> Mapping[str, Any]:
     """The measured figures and trees, with their source."""
-    text = resources.files("trainload.estimate").joinpath("workspaces_sm90.json").read_text()
+    text = resources.files("trainload.estimate.workspaces").joinpath("sm90.json").read_text()
     found: Mapping[str, Any] = json.loads(text)
     return found
 

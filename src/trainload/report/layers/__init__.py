@@ -1,0 +1,1 @@
+"""Where each step goes, drawn: terminal, page, CSV, JSON and trace."""

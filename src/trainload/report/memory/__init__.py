@@ -1,0 +1,1 @@
+"""Whether a training fits, drawn: page and scorecard."""

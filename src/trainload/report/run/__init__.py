@@ -1,0 +1,1 @@
+"""One or several runs, drawn: terminal and page."""

@@ -174,7 +174,7 @@ def render_policy(*scripts: str) -> str:
 @cache
 def load_asset(name: str) -> str:
     """A style or script of this room."""
-    return files("trainload.report").joinpath(name).read_text(encoding="utf-8")
+    return files("trainload.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 @cache

@@ -1,0 +1,1 @@
+"""Frameworks' environments: which interpreters, what is in them, how they are made."""

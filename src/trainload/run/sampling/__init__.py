@@ -1,0 +1,1 @@
+"""The sampler: its process, its care, and what it costs the training."""

@@ -1,0 +1,1 @@
+"""Child processes of a run: started, stopped, and their ends judged."""

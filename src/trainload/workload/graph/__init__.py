@@ -1,0 +1,1 @@
+"""The layer graph: layers, their kinds, and how a graph is written."""

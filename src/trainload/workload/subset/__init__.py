@@ -1,0 +1,1 @@
+"""Balanced subsets of image folders: scanned, drawn, written, summed up."""

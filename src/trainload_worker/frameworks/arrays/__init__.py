@@ -1,0 +1,1 @@
+"""What frameworks share that bring NumPy: rows, scores, checkpointed tensors, pooling windows."""

@@ -1,0 +1,1 @@
+"""A framework that trains nothing and misbehaves on request, for tests."""

@@ -1,0 +1,1 @@
+"""What frameworks share that compile with XLA: reading its programs and its profiles."""

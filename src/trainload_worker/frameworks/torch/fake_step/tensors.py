@@ -13,6 +13,7 @@ from typing import Any, Callable
 
 import torch
 
+import trainload_worker
 from trainload_worker.errors import FrameworkError
 
 CUDA = torch.device("cuda", 0)
@@ -26,7 +27,7 @@ _KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
 
 _FOREIGN = (
     os.path.dirname(torch.__file__),
-    os.path.dirname(os.path.abspath(__file__)),
+    os.path.dirname(os.path.abspath(trainload_worker.__file__)),
     sys.base_prefix,
 )
 """Folders of code that is not the user's."""
