@@ -261,15 +261,15 @@ def _count(graph: LayerGraph, choice: StepChoice, device: Device | None, study: 
 
 
 def _optimizer(name: str, momentum: float) -> Optimizer:
+    from trainload.checked import build_checked
     from trainload.workload import Optimizer
-    from trainload.workload.checked import build_checked
 
     return build_checked(Optimizer, {"name": name, "momentum": momentum}, "optimizer")
 
 
 def _precision(text: str) -> Precision:
+    from trainload.checked import suggest
     from trainload.errors import UsageError
-    from trainload.workload.checked import suggest
 
     if text not in ("float32", "bf16"):
         raise UsageError(f"unknown precision {text!r}{suggest(text, ['float32', 'bf16'])}")

@@ -35,15 +35,12 @@ def render_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], right: 
 def write_page(path: Path, text: str) -> None:
     """Write a page whole or not at all; RecordError where that cannot be."""
     from trainload.errors import RecordError
+    from trainload.files import write_whole
 
-    temporary = path.with_name(f".{path.name}.part")
     try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        write_whole(path, text.encode("utf-8"))
     except OSError as error:
         raise RecordError(f"cannot write {path}: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def complain(error: object) -> int:

@@ -67,20 +67,13 @@ def report_verb(
 def _write_page(runs: Sequence[Run], html: Path) -> int:
     """Write the page; 2 where the layers of a run could not be read."""
     from trainload.analyse import summarise_run
+    from trainload.cli.printing import write_page
     from trainload.cli.show import readable_layers
-    from trainload.errors import RecordError
     from trainload.report import render_html
 
     found = [readable_layers(run) for run in runs]
     text = render_html([(run, summarise_run(run)) for run in runs], [layers for layers, _ in found])
-    temporary = html.with_name(f".{html.name}.part")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(html)
-    except OSError as error:
-        raise RecordError(f"cannot write {html}: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_page(html, text)
     typer.echo(str(html.resolve()))
     return max((status for _, status in found), default=0)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainload.errors import RecordError
+from trainload.files import write_whole
 
 WAIT_S = 60.0
 
@@ -40,9 +41,7 @@ def offer_run(rank: Rank, path: Path) -> None:
     """Tell the other processes of the group where the run directory is."""
     if rank.count > 1:
         sign = path.parent / f".run-{rank.group}"
-        part = sign.with_suffix(".part")
-        part.write_text(path.name, encoding="utf-8")
-        part.replace(sign)
+        write_whole(sign, path.name.encode("utf-8"))
 
 
 def join_run(rank: Rank, parent: Path, wait_s: float = WAIT_S) -> Path:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import RecordError
+from trainload.files import write_whole
 from trainload.record.layout import ESTIMATE
 
 FOLDER_VARIABLE = "TRAINLOAD_ESTIMATES"
@@ -36,7 +37,7 @@ def keep_estimate(identity: str, document: Mapping[str, Any]) -> Path:
     path = estimates_folder() / f"{identity}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, json.dumps(document, ensure_ascii=False, allow_nan=False).encode("utf-8"))
+        write_whole(path, json.dumps(document, ensure_ascii=False, allow_nan=False).encode("utf-8"))
     except OSError as error:
         raise RecordError(f"cannot keep the estimate in {path}: {error.strerror}") from error
     return path
@@ -52,7 +53,7 @@ def copy_estimate(run_dir: Path, identities: Sequence[str]) -> bool:
         try:
             if path.stat().st_size > _LARGEST_BYTES:
                 continue
-            _write(run_dir / ESTIMATE, path.read_bytes())
+            write_whole(run_dir / ESTIMATE, path.read_bytes())
         except (OSError, RuntimeError):  # RuntimeError: no home folder is known
             continue
         return True
@@ -89,14 +90,3 @@ def _load(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise RecordError(f"{path} is damaged: not a JSON object")
     return document
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(data)
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise

@@ -5,10 +5,10 @@ Whoever works it out hands over the rows and a text of its own; both come back a
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainload.files import replacing
 from trainload.record.layout import LAYERS_TABLE
 from trainload.record.tables import require_polars
 
@@ -21,14 +21,11 @@ _KEY = "trainload"
 def save_layer_table(run_dir: Path, rows: pl.DataFrame, text: str) -> bool:
     """Keep the table; False where the folder or the disk refuses, which loses nothing."""
     path = run_dir / LAYERS_TABLE
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        rows.write_parquet(temporary, compression="zstd", metadata={_KEY: text})
-        temporary.replace(path)
+        with replacing(path) as file:
+            rows.write_parquet(file, compression="zstd", metadata={_KEY: text})
     except OSError:
         return False
-    finally:
-        temporary.unlink(missing_ok=True)
     return True
 
 

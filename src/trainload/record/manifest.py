@@ -4,12 +4,12 @@ Written whole and swapped in by rename, so that a reader sees the old one or the
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from trainload.checked import build_checked
 from trainload.errors import (
     RecordError,
     RecordIncomplete,
@@ -17,9 +17,9 @@ from trainload.errors import (
     RecordTooOld,
     WorkloadError,
 )
+from trainload.files import write_whole
 from trainload.record.layout import MANIFEST
 from trainload.record.migrate import MIGRATIONS
-from trainload.workload.checked import build_checked
 
 FORMAT = 1
 OLDEST_FORMAT = 1
@@ -133,14 +133,8 @@ def parse_manifest(text: str, where: str) -> Manifest:
 def save_manifest(run_dir: Path, manifest: Manifest) -> None:
     """Swap in a new run.json; RecordError where the disk or the folder refuses."""
     path = run_dir / MANIFEST
-    temporary = run_dir / f".{MANIFEST}.{os.getpid()}"
     text = json.dumps(asdict(manifest), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_whole(path, text.encode("utf-8"), sync=True)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise RecordError(f"cannot write {path}: {error.strerror}") from error

@@ -6,12 +6,12 @@ the lines removed; a crash in between leaves a directory that can be sealed agai
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainload.errors import RecordError
+from trainload.files import replacing
 from trainload.record.directory import DirectoryLock, close_if_abandoned
 from trainload.record.layout import (
     EPOCHS_TABLE,
@@ -81,11 +81,5 @@ def _write_tables(run_dir: Path, manifest: Manifest) -> Manifest:
 
 
 def _write_table(path: Path, frame: pl.DataFrame) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        frame.write_parquet(temporary, compression="zstd")
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path, sync=True) as file:
+        frame.write_parquet(file, compression="zstd")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from trainload.files import replacing
 from trainload.record import layout
 from trainload.record.lines import LineReader, is_number
 
@@ -99,22 +99,18 @@ def _write_trace(
     run_dir: Path, rank: int, windows: list[dict[str, Any]], header: Mapping[str, Any]
 ) -> None:
     path = run_dir / layout.trace_file(rank)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with gzip.open(temporary, "wb", compresslevel=_LEVEL) as out:
-            head = {"trainload": header, **_head_of(run_dir / windows[0]["file"])}
-            out.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [\n')
-            for position, window in enumerate(windows):
-                marker = {"ph": "M", "name": "trainload.window", "ts": 0, "pid": 0, "tid": 0}
-                text = json.dumps({**marker, "args": {"index": window["index"]}})
-                out.write((",\n" if position else "").encode() + text.encode())
-                _copy_events(run_dir / window["file"], out)
-            out.write(b"\n]}\n")
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with (
+        replacing(path, sync=True) as file,
+        gzip.GzipFile("", "wb", _LEVEL, fileobj=file) as out,
+    ):
+        head = {"trainload": header, **_head_of(run_dir / windows[0]["file"])}
+        out.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [\n')
+        for position, window in enumerate(windows):
+            marker = {"ph": "M", "name": "trainload.window", "ts": 0, "pid": 0, "tid": 0}
+            text = json.dumps({**marker, "args": {"index": window["index"]}})
+            out.write((",\n" if position else "").encode() + text.encode())
+            _copy_events(run_dir / window["file"], out)
+        out.write(b"\n]}\n")
 
 
 def _copy_events(source: Path, out: Any) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from trainload.checked import parse_word
 from trainload.errors import UsageError
 from trainload.record import load_manifest
 from trainload.record.checkpoints import Checkpoint, check_fits, load_checkpoint
@@ -21,7 +22,6 @@ from trainload.workload import (
     refit_data,
     workload_from_json,
 )
-from trainload.workload.checked import parse_word
 
 FREE_WORDS = ("epochs", "max_steps", "validate", "top", "loader", "loader_workers")
 """What may be said anew of a training that goes on as it was."""

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+from trainload.checked import build_checked, parse_word, suggest
 from trainload.errors import WorkloadError
-from trainload.workload.checked import build_checked, parse_word, suggest
 from trainload.workload.data.choose import DataOptions, survey_data
 from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.spec import Optimizer, Seeds, Training, Workload

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from trainload.checked import build_checked
 from trainload.errors import WorkloadError
-from trainload.workload.checked import build_checked
 from trainload.workload.data.choose import DataOptions, survey_data
 from trainload.workload.data.datasets import CsvData, Data, KeypointData
 from trainload.workload.data.images import ImageData

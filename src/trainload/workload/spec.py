@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
+from trainload.checked import Bounds
 from trainload.errors import WorkloadError
-from trainload.workload.checked import Bounds
 from trainload.workload.data.datasets import Data
 from trainload.workload.graph.layers import LayerGraph
 

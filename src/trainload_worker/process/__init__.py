@@ -1,1 +1,1 @@
-"""The process that trains: its events file, its signals, its ending, and starting several of them."""
+"""The process that trains: its events file, signals and ending; starting several of them."""

@@ -1,1 +1,1 @@
-"""When a few steps are traced, and how what was traced is kept; the tracers stand with frameworks."""
+"""When a few steps are traced, and how that is kept; the tracers stand with their frameworks."""

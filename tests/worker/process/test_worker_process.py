@@ -118,7 +118,7 @@ def test_a_crash_keeps_the_steps_before_it(tmp_path: Path) -> None:
     end = last_event(document)
     assert end["outcome"] == "failed"
     assert end["reason"].startswith("RuntimeError: the fake backend crashed at step 5")
-    assert "(train, backend_fake.py line" in end["reason"]
+    assert "(train, frameworks/fake/backend.py line" in end["reason"]
     assert b"Traceback" in output
 
 

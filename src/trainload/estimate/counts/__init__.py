@@ -1,1 +1,1 @@
-"""Counts of a step from its layer graph: parameters, FLOPs, bytes, bounds, published expressions."""
+"""Counts of a step from its layer graph: parameters, FLOPs, bytes, bounds, expressions."""

@@ -6,12 +6,13 @@ Only lays out what `analyse` has found; a missing value is an empty cell, never 
 from __future__ import annotations
 
 import csv
-import os
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainload.errors import RecordError
+from trainload.files import replacing
 
 if TYPE_CHECKING:
     from trainload.analyse.attribution.types import RankLayers
@@ -75,25 +76,15 @@ def write_table(
 ) -> None:
     """Write a CSV file beside its place and swap it in; nothing is left of a failed one."""
     check_free([path], replace=replace)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
+        with replacing(path) as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
+            writer = csv.writer(text, lineterminator="\n")
             writer.writerow(columns)
             writer.writerows([_cell(value) for value in row] for row in rows)
-        part.replace(path)
+            text.detach()
     except OSError as error:
         raise RecordError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        _remove(part)
-
-
-def _remove(part: Path) -> None:
-    try:
-        part.unlink()
-    except OSError:
-        pass  # swapped in, or never made
 
 
 def _cell(value: Any) -> Any:

@@ -4,12 +4,12 @@ The sealed trace is such a file already: it is copied, never read for its meanin
 """
 
 import gzip
-import os
 import shutil
 import zlib
 from pathlib import Path
 
 from trainload.errors import RecordError
+from trainload.files import replacing
 from trainload.record import Run
 from trainload.record.layout import TRACE_GLOB, rank_of, trace_file
 
@@ -25,22 +25,18 @@ def save_trace(run: Run, path: Path, *, rank: int = 0) -> None:
         raise RecordError(_absence(run, rank))
     if path.is_dir():
         raise RecordError(f"cannot write {path}: it is a folder; name a file such as out.json.gz")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with source.open("rb") as packed, temporary.open("wb") as out:
+        with source.open("rb") as packed, replacing(path) as out:
             if path.suffix == ".gz":
                 _check_whole(source)
                 shutil.copyfileobj(packed, out)
             else:
                 with gzip.open(packed) as plain:
                     shutil.copyfileobj(plain, out)
-        temporary.replace(path)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise RecordError(f"the trace {source} is damaged or cut short: {error}") from error
     except OSError as error:
         raise RecordError(f"cannot copy {source} to {path}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _check_whole(source: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import EnvironmentProblem
+from trainload.files import write_whole
 
 ENVIRONMENTS_VARIABLE = "TRAINLOAD_ENVS"
 
@@ -118,6 +119,4 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _save(folder: Path, name: str, document: Mapping[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    beside = folder / f".{name}.{os.getpid()}"
-    beside.write_text(json.dumps(document) + "\n", encoding="utf-8")
-    beside.replace(folder / name)
+    write_whole(folder / name, (json.dumps(document) + "\n").encode("utf-8"))

@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Protocol, get_args
 
+from trainload.checked import Bounds, suggest
 from trainload.errors import WorkloadError
-from trainload.workload.checked import Bounds, suggest
 from trainload.workload.data.datasets import CsvData, Data, KeypointData, keypoint_data, scan_csv
 from trainload.workload.data.images import (
     FOLDER_CHANNELS,

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
+from trainload.checked import Bounds, suggest
 from trainload.errors import WorkloadError
-from trainload.workload.checked import Bounds, suggest
 
 KEYPOINT_CLASS_COUNTS: Mapping[str, int] = {
     "BL": 10236,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trainload.checked import suggest
 from trainload.errors import GraphError
-from trainload.workload.checked import suggest
 
 Shape = tuple[int, ...]
 Shapes = tuple[Shape, ...]

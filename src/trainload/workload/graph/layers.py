@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trainload.checked import suggest
 from trainload.errors import GraphError
-from trainload.workload.checked import suggest
 from trainload.workload.graph.kind import Kind, Shape
 from trainload.workload.graph.kinds import KINDS
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainload.checked import suggest
 from trainload.errors import UsageError, WorkloadError
-from trainload.workload.checked import suggest
 from trainload.workload.subset.draw import (
     ZONES,
     Draw,

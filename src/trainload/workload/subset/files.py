@@ -5,6 +5,7 @@ Writes in the folder asked for and never touches the images.
 
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -82,7 +83,7 @@ def _json_bytes(value: Mapping[str, Any], indent: int | None = None) -> bytes:
 def _part_folder(out: Path) -> Iterator[Path]:
     """A folder beside `out` to be renamed to it; gone afterwards, however that ends."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    part = out.with_name(f".{out.name}.{secrets.token_hex(6)}.part")
     part.mkdir()
     try:
         yield part

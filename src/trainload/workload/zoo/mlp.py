@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from trainload.workload.checked import Bounds
+from trainload.checked import Bounds
 from trainload.workload.graph.layers import LayerGraph, LayerSpec, build_graph
 
 Activation = Literal["relu", "leaky_relu", "tanh", "sigmoid", "silu"]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from trainload.checked import build_checked, parse_word, suggest
 from trainload.errors import GraphError, WorkloadError
-from trainload.workload.checked import build_checked, parse_word, suggest
 from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.alexnet import alexnet_graph
 from trainload.workload.zoo.densenet import densenet121_graph

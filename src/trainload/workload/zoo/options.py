@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from trainload.workload.checked import Bounds
+from trainload.checked import Bounds
 from trainload.workload.graph.draft import GraphDraft
 
 Classes = Annotated[int, Bounds(low=2, high=10**6)]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from trainload.workload.checked import Bounds
+from trainload.checked import Bounds
 from trainload.workload.graph.draft import GraphDraft
 from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.options import Classes, Rate, Width
