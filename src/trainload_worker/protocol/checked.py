@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Iterable, List, Literal, Mapping, Optional, Sequence, Type, TypeVar, Union
 
 if sys.version_info >= (3, 9):
-    from typing import Annotated
+    from typing import Annotated as Annotated
 else:
 
     class Annotated:
@@ -137,6 +137,13 @@ def to_json(value: Any) -> Any:
 
 
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_PLAIN: Mapping[Any, set[type]] = {
+    int: {int},
+    float: {float},
+    str: {str},
+    Optional[float]: {float, type(None)},
+}
+"""Items that need no look one by one where the types are right."""
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -204,12 +211,9 @@ class _Reader:
             return tuple(
                 self.check(i, v, f"{path}[{n}]") for n, (i, v) in enumerate(zip(inner, value))
             )
-        item, plain = inner[0], inner[0] is float or inner[0] is int
-        if (
-            plain
-            and set(map(type, value)) <= {inner[0]}
-            and (inner[0] is int or _all_finite(value))
-        ):
+        item = inner[0]
+        plain = _PLAIN.get(item)
+        if plain and set(map(type, value)) <= plain and _all_finite(value, plain):
             return tuple(value)  # long lists of numbers, the usual case
         found = []
         for position, one in enumerate(value):
@@ -327,8 +331,8 @@ def _choosing(members: Sequence[Any]) -> set[str]:
     return set.intersection(*named)
 
 
-def _all_finite(values: Sequence[Any]) -> bool:
-    return all(map(math.isfinite, values))
+def _all_finite(values: Sequence[Any], kinds: set[type]) -> bool:
+    return float not in kinds or all(map(math.isfinite, filter(None, values)))
 
 
 def _unwrap(annotation: Any) -> tuple[Any, Bounds | None]:

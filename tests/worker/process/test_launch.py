@@ -15,8 +15,7 @@ from worker_specs import SOURCE_FOLDER, load_events, run_worker, spawn_worker
 
 from trainload_worker.errors import SpecError
 from trainload_worker.process.launch import rank_document, rank_environment
-from trainload_worker.protocol.spec import LaunchSpec, ScriptSpec
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.spec import LaunchSpec, ScriptSpec, parse_spec
 
 # Stands in for a worker: does what its own argument of the script says.
 RANK_PROGRAM = """

@@ -8,13 +8,13 @@ import pytest
 from worker_specs import make_spec, run_worker
 
 from trainload_worker.errors import SpecError
-from trainload_worker.protocol.spec import CsvSpec, KeypointsSpec
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.data import CsvData, KeypointData
+from trainload_worker.protocol.spec import parse_spec
 
 
 def test_all_fields_arrive(tmp_path: Path) -> None:
     spec = parse_spec(json.dumps(make_spec(tmp_path, setting={"cores": [0], "threads": 2})))
-    assert isinstance(spec.data, KeypointsSpec)
+    assert isinstance(spec.data, KeypointData)
     assert spec.data.class_counts["BL"] == 102
     assert spec.graph.layers[1].attributes == {"units": 16, "bias": True}
     assert spec.training.optimizer.learning_rate == 1e-3
@@ -34,7 +34,7 @@ def test_a_table_is_specified_by_its_columns(tmp_path: Path) -> None:
         "validation_fraction": 0.25,
     }
     spec = parse_spec(json.dumps(make_spec(tmp_path, data=data)))
-    assert isinstance(spec.data, CsvSpec)
+    assert isinstance(spec.data, CsvData)
     assert spec.data.group_column is None
 
 

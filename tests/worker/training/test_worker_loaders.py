@@ -11,8 +11,7 @@ from worker_specs import all_steps, load_events, make_graph, make_spec, run_work
 
 from data_samples import write_folder, write_png
 from trainload.workload import assemble_workload
-from trainload_worker.protocol.spec import Spec
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.spec import TrainSpec, parse_spec
 from trainload_worker.training.feed import Feed, cut_batches, loader_notes
 
 VECTORS = {
@@ -21,9 +20,9 @@ VECTORS = {
 }  # fmt: skip
 
 
-def parse(document: dict[str, Any]) -> Spec:
+def parse(document: dict[str, Any]) -> TrainSpec:
     spec = parse_spec(json.dumps(document))
-    assert isinstance(spec, Spec)
+    assert isinstance(spec, TrainSpec)
     return spec
 
 

@@ -12,8 +12,7 @@ import torch
 from trainload_worker.frameworks.torch.fake_step.trace import trace_step
 from trainload_worker.process.endings import classify
 from trainload_worker.process.events import EventWriter
-from trainload_worker.protocol.spec import TraceSpec
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.spec import TraceSpec, parse_spec
 
 
 def main() -> None:
