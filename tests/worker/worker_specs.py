@@ -61,7 +61,8 @@ def make_graph(
 def make_spec(folder: Path, framework: str = "fake", **changes: Any) -> dict[str, Any]:
     """A small run; `changes` replace top-level fields, those of `training` and `seeds` singly."""
     document: dict[str, Any] = {
-        "format": 1,
+        "format": 2,
+        "task": "train",
         "events_path": str(folder / "events.jsonl"),
         "framework": framework,
         "graph": make_graph(),

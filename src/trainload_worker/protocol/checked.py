@@ -12,7 +12,19 @@ import types
 import typing
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, Iterable, List, Literal, Mapping, Optional, Sequence, Type, TypeVar, Union
+from typing import (
+    Any,
+    Callable,
+    Iterable,
+    List,
+    Literal,
+    Mapping,
+    Optional,
+    Sequence,
+    Type,
+    TypeVar,
+    Union,
+)
 
 if sys.version_info >= (3, 9):
     from typing import Annotated as Annotated
@@ -58,9 +70,10 @@ class Bounds:
         return None
 
 
-def not_written(default: Any) -> Any:
-    """A dataclass field that `to_json` leaves out."""
-    return field(default=default, compare=False, repr=False, metadata={_NOT_WRITTEN: True})
+def not_written(factory: Callable[[], Any]) -> Any:
+    """A dataclass field that `to_json` leaves out; `factory` makes its default."""
+    kept = {_NOT_WRITTEN: True}
+    return field(default_factory=factory, compare=False, repr=False, metadata=kept)
 
 
 def build_checked(cls: Type[T], values: Any, where: str) -> T:
@@ -71,9 +84,10 @@ def build_checked(cls: Type[T], values: Any, where: str) -> T:
 def read_leniently(cls: Type[T], values: Any, notes: List[str]) -> T:
     """As `build_checked` for what others wrote, now or later.
 
-    Unknown names are passed over. A wrong value becomes missing (None, or an empty list or
-    object), and a line in `notes` says which and why; where its type admits no missing value, the
-    whole object around it is missing. CheckError where even `cls` itself would be.
+    Unknown names are passed over. A wrong value becomes missing (None, an empty list or object, or
+    a part of which nothing is known), and a line in `notes` says which and why; where its type
+    admits no missing value, the whole object around it is missing. CheckError where even `cls`
+    itself would be.
     """
     return _Reader("", notes).build(cls, values, "")
 
@@ -304,6 +318,9 @@ def _missing_of(annotation: Any) -> Any:
         return ()
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {}
+    if isinstance(base, type) and is_dataclass(base):
+        needed = any(needed for _, needed in _fields_of(base).values())
+        return _NEVER_MISSING if needed else base()
     return _NEVER_MISSING
 
 

@@ -111,7 +111,7 @@ class ImageData:
 
     kind: ImageKind
     path: str
-    shape: Tuple[int, int, int]
+    shape: Tuple[int, ...]
     """Channels, height and width after resizing."""
     resize: Resize
     """`fit` scales to cover and cuts at the centre; `pad` sets black around."""

@@ -129,6 +129,10 @@ class LaunchSpec:
     task: Literal["launch"] = "launch"
     format: Literal[2] = 2
 
+    def __post_init__(self) -> None:
+        if not self.command or not self.ranks:
+            raise CheckError(f"{'ranks' if self.command else 'command'} must not be empty")
+
 
 @dataclass(frozen=True)
 class BuildSpec:

@@ -51,7 +51,7 @@ def train_here(folder: Path, model: str, **words: Any) -> list[dict[str, Any]]:
     prepared = prepare(spec)
     backend.build(prepared.dataset, prepared.split)
     events = EventWriter(spec.events_path)
-    events.write("data", **prepared.describe())
+    events.write(prepared.describe())
     course = Course(backend.state, backend.feed, Checkpoints(spec, backend.state, events))
     train(spec, backend, prepared, events, StopRequest(), course)
     events.close()

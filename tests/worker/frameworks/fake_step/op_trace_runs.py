@@ -30,9 +30,9 @@ def _trace(document: dict) -> None:
     assert isinstance(spec, TraceSpec)
     events = EventWriter(spec.events_path)
     try:
-        events.write("op_trace", **trace_step(spec, events))
+        events.write(trace_step(spec, events))
     except BaseException as error:  # noqa: BLE001 - as the worker does
-        events.write("end", reason=classify(error, "trace").reason)
+        events.write(classify(error, "trace"))
 
 
 if __name__ == "__main__":
