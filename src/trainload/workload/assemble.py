@@ -33,8 +33,9 @@ def parse_words(model: str | None, words: Sequence[str]) -> dict[str, Any]:
     Without a model those of the training; other words stay texts, for whoever refuses them.
     """
     texts = split_words(words)
+    names: Mapping[str, tuple[type[Any], str]]
     names = {f.name: (Training, f.name) for f in fields(Training)}
-    if model is not None:
+    if model is not None and texts:
         names = settable_names(model)
     return {
         name: text

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worker_specs import all_steps, load_events, make_spec, run_worker
+from worker_specs import all_steps, load_events, make_spec, parts_of, run_worker
 
 from data_samples import write_cifar10, write_folder, write_mnist, write_npy
 from trainload.workload import assemble_workload
@@ -35,8 +35,8 @@ def one_thread() -> Iterator[None]:
 
 
 def make_document(folder: Path, model: str, words: dict[str, Any]) -> dict[str, Any]:
-    texts = {"cache": str(folder / "cache"), **{name: str(v) for name, v in words.items()}}
-    return make_spec(folder, "torch", **assemble_workload(model, texts).to_worker())
+    options = {"cache": str(folder / "cache"), **words}
+    return make_spec(folder, "torch", **parts_of(assemble_workload(model, options)))
 
 
 def train_here(folder: Path, model: str, **words: Any) -> list[dict[str, Any]]:

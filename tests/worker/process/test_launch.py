@@ -14,8 +14,8 @@ import pytest
 from worker_specs import SOURCE_FOLDER, load_events, run_worker, spawn_worker
 
 from trainload_worker.errors import SpecError
-from trainload_worker.process.launch import rank_document, rank_environment
-from trainload_worker.protocol.spec import LaunchSpec, ScriptSpec, parse_spec
+from trainload_worker.process.launch import rank_environment, rank_spec
+from trainload_worker.protocol.spec import LaunchSpec, ScriptSpec, dump_spec, parse_spec
 
 # Stands in for a worker: does what its own argument of the script says.
 RANK_PROGRAM = """
@@ -289,7 +289,7 @@ def test_what_another_launcher_left_in_the_environment_is_not_handed_down() -> N
 def test_the_specification_of_a_rank_is_read_by_a_worker(tmp_path: Path) -> None:
     spec = parse_spec(json.dumps(make_launch(tmp_path, "a", "b")))
     assert isinstance(spec, LaunchSpec)
-    rank = parse_spec(json.dumps(rank_document(spec, 1)))
+    rank = parse_spec(dump_spec(rank_spec(spec, 1)))
     assert isinstance(rank, ScriptSpec) and rank.layers is not None
     assert rank.rank == 1 and rank.events_path.endswith("events-r1.jsonl")
     assert rank.layers.file_form == "window-events-r1.jsonl-{index}.json"

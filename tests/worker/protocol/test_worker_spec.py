@@ -46,7 +46,10 @@ def test_a_table_is_specified_by_its_columns(tmp_path: Path) -> None:
         ({"training": {"batch_size": True}}, "training.batch_size: expected a whole number"),
         ({"training": {"batch_size": 0}}, "training.batch_size: 0 must be at least 1"),
         ({"training": {"precision": "fp8"}}, "training.precision: 'fp8' is not one of"),
-        ({"data": {"kind": "images"}}, "data.kind: 'images' is not one of keypoints, csv, synthetic"),
+        (
+            {"data": {"kind": "images"}},
+            "data.kind: 'images' is not one of keypoints, csv, synthetic",
+        ),
         ({"graph": {"name": "g", "output": "o", "layers": [{}]}}, r"graph.layers\[0\]: 'name' is"),
         ({"seeds": []}, "seeds"),
     ],

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from worker_specs import SOURCE_FOLDER
 
+from trainload.checked import to_json
 from trainload.errors import UsageError, WorkloadError
 from trainload.estimate.memory.op_trace import (
     Allocation,
@@ -22,7 +23,6 @@ from trainload.estimate.memory.op_trace import (
     load_op_trace,
 )
 from trainload.run.workers.op_trace import OpTraceRequest, parse_build, spawn_op_trace
-from trainload.checked import to_json
 from trainload.workload import Workload, assemble_workload
 
 torch = pytest.importorskip("torch", reason="needs torch")
