@@ -64,10 +64,9 @@ def seal_if_free(run_dir: Path) -> Manifest | None:
 
 
 def is_sealed(run_dir: Path, manifest: Manifest) -> bool:
-    """Whether the tables are the record; where run.json does not say, by what is there."""
-    if manifest.sealed is not None:
-        return manifest.sealed
-    return (run_dir / STEPS_TABLE).exists() and not (run_dir / EVENTS).exists()
+    """Whether the tables are the record: as run.json says, or since the lines are gone."""
+    gone = (run_dir / STEPS_TABLE).exists() and not (run_dir / EVENTS).exists()
+    return bool(manifest.sealed) or gone
 
 
 def _write_tables(run_dir: Path, manifest: Manifest) -> Manifest:
