@@ -27,6 +27,10 @@ from trainload_worker.frameworks.torch.modules import ModuleNames
 
 MOST_CALLS = 200_000
 """Calls of modules in one window: beyond that a trace is too large to be of use."""
+DETACHING = "TEARDOWN_CUPTI"
+"""Kineto's variable: whether it lets go of the driver after a trace (pytorch issue 144455)."""
+SAFE_CUDA = (12, 6)
+"""From here on letting go is safe beside CUDA graphs; before it has crashed (pytorch 112507)."""
 
 
 class Tracer:
@@ -64,6 +68,7 @@ class Tracer:
         if "torch._dynamo" in sys.modules:
             # Compiled models warn of hooks; as an error that would end the program.
             warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there")
+        let_go_after_traces()
         self._calls = 0
         # A module left by an interrupt, or while no window was open, never met its end.
         self._ranges = threading.local()
@@ -155,6 +160,23 @@ class Tracer:
         except AttributeError:
             found = self._ranges.open = []
         return found
+
+
+def let_go_after_traces() -> bool:
+    """Has Kineto detach its library from the CUDA driver when a trace ends; False where unsafe.
+
+    Attached, it slows every later call of the driver: 30 % of a step with many small kernels. What
+    the user has set stands.
+    """
+    if DETACHING not in os.environ and _cuda_version() >= SAFE_CUDA:
+        os.environ[DETACHING] = "1"
+    return os.environ.get(DETACHING) == "1"
+
+
+def _cuda_version() -> tuple[int, ...]:
+    """Of the CUDA that torch was built with; (0,) where it was built without."""
+    found = (torch.version.cuda or "0").split(".")
+    return tuple(int(part) for part in found[:2] if part.isdigit())
 
 
 def _skip_exit_handlers() -> None:
