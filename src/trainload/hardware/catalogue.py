@@ -29,8 +29,14 @@ FIGURES: Mapping[str, tuple[float, float]] = {
     "fp16_flop_per_s": (1e9, 1e17),
     "int8_op_per_s": (1e9, 1e18),
     "power_w": (1, 2000),
+    "compute_capability": (1, 20),
+    "ecc_memory_fraction": (0.001, 0.5),
+    "cuda_memory_bytes": (2**28, 2**43),
 }
-"""Figures of a device and the range a believable one lies in."""
+"""Figures of a device and the range a believable one lies in.
+
+`compute_capability` is CUDA's, major.minor as a number; `ecc_memory_fraction` the share of the
+memory that error correction takes; `cuda_memory_bytes` what CUDA was seen to report in all."""
 
 KINDS = ("data-centre GPU", "workstation GPU", "gaming GPU", "laptop GPU", "board", "CPU", "own")
 
@@ -65,6 +71,12 @@ class Device:
         """A figure in the unit its name carries; None where no source states it."""
         found = self.figures[figure]
         return None if found is None else found.value
+
+    @property
+    def capability(self) -> tuple[int, int] | None:
+        """Compute capability as CUDA counts it, major and minor; None without CUDA."""
+        number = self.value("compute_capability")
+        return None if number is None else (int(number), round(number * 10) % 10)
 
     def to_json(self) -> dict[str, Any]:
         """The entry with every source written out; a user's file may have this form."""
