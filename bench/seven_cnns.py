@@ -1,6 +1,6 @@
 """Study E's seven CNNs in each framework, side by side: short trainings that must learn.
 
-    python bench/seven_cnns.py --json docs/measurements/raw/seven_cnns.json
+    python bench/seven_cnns.py --json FILE
 
 Every network trains by `trainload run` on synthetic images of ten classes: in every framework on
 the same images, in the same order, from the same weights. Dropout alone is drawn by each itself.
