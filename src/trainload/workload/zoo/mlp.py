@@ -1,4 +1,4 @@
-"""The multilayer perceptron family of study L: blocks of linear, activation and dropout."""
+"""The multilayer perceptron family of Finocchiaro 2024: blocks of linear, activation, dropout."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ Activation = Literal["relu", "leaky_relu", "tanh", "sigmoid", "silu"]
 
 @dataclass(frozen=True, kw_only=True)
 class MlpOptions:
-    """Shape of a multilayer perceptron; the defaults are study L's base configuration."""
+    """Shape of a multilayer perceptron; the defaults are Finocchiaro's (2024) base."""
 
     inputs: Annotated[int, Bounds(low=1, high=10**7)] = 75
     hidden_blocks: Annotated[int, Bounds(low=0, high=1000)] = 3

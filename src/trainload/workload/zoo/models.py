@@ -136,7 +136,7 @@ MODELS: dict[str, Model] = {
         options=MlpOptions,
         build=mlp_graph,
         examples="features",
-        source="the perceptron of study L",
+        source="Finocchiaro: An Outlook on Machine Learning Resource Requirements",
         year=2024,
     ),
     "lstm_lm": Model(
