@@ -29,7 +29,7 @@ class StepTime:
 
 
 def summarise_step_time(steps: pl.DataFrame, warmup_steps: int) -> StepTime:
-    """Step times after the first `warmup_steps` steps."""
+    """Seconds a step after the first `warmup_steps`; every figure None where no step is left."""
     times = steps.sort("start_s")["step_s"].slice(warmup_steps).drop_nulls()
     if times.is_empty():
         return StepTime(steps=0)

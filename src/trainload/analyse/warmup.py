@@ -21,7 +21,7 @@ RULE = (
 
 @dataclass(frozen=True, kw_only=True)
 class WarmUp:
-    """How many steps were left out at the start, and by which rule."""
+    """Number of warm-up steps at the start of a run, and the rule that chose it."""
 
     steps: int
     rule: str = RULE

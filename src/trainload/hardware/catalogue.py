@@ -46,7 +46,7 @@ _KEYS = {*_TEXTS, *FIGURES, "aliases", "year", "checked"}
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A number and where it stands."""
+    """A number in the unit that its name carries, and the document it is from."""
 
     value: float
     source: str
@@ -54,7 +54,7 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """One entry."""
+    """One entry: names, kind, year and figures of a device."""
 
     name: str
     title: str
@@ -168,7 +168,7 @@ def _read_device(entry: Any, sources: Mapping[str, str], where: str) -> Device:
 
 
 def _read_figure(given: Any, sources: Mapping[str, str], name: str, where: str) -> Figure | None:
-    """A bare number stands for itself: a user's own file is its source."""
+    """A figure with its source; a bare number, as in a user's own file, has that file as source."""
     if given is None:
         return None
     source: Any = f"the file of {where.rpartition(', ')[2]}"

@@ -37,7 +37,7 @@ _LOAD_UNITS = ("fraction", "bytes", "W", "°C", "Hz", "1/s", "bytes/s", "V", "A"
 
 @dataclass(frozen=True, kw_only=True)
 class LoadRow:
-    """One state in words, over the training phase."""
+    """One metered column in words: min, mean and max over the training phase."""
 
     column: str
     min: str
@@ -235,7 +235,7 @@ def counter_rows(summary: RunSummary, manifest: Manifest) -> list[tuple[str, str
 
 
 def machine_rows(machine: Mapping[str, Any]) -> list[Row]:
-    """What the machine is."""
+    """Cores, memory, limits and accelerators, as label and text."""
     cores = f"{machine.get('logical_cores', MISSING)} logical"
     if machine.get("physical_cores"):
         cores += f", {machine['physical_cores']} physical"
@@ -297,7 +297,7 @@ def setting_rows(setting: Mapping[str, Any]) -> list[Row]:
 
 
 def workload_rows(manifest: Manifest) -> list[Row]:
-    """What was trained, on what, how long."""
+    """Model or script, data, optimizer, batch size and length, as label and text."""
     workload, data, model = manifest.workload, manifest.data, manifest.model
     rows = [("model", clean_text(workload.get("model") or MISSING))]
     script = mapping(workload.get("script"))

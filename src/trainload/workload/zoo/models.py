@@ -47,12 +47,12 @@ _INPUT_OPTIONS: Mapping[Examples, tuple[str, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """One entry of the registry."""
+    """A model: its options, the function that builds its graph, and the paper it is from."""
 
     options: type[Any]
     build: Callable[[Any], LayerGraph]
     examples: Examples
-    """What one example of the data is."""
+    """What one example is: decides which data the model takes."""
     source: str
     """Authors and title of the paper."""
     year: int
