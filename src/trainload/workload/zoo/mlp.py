@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from trainload.checked import Bounds
 from trainload.workload.graph.layers import LayerGraph, LayerSpec, build_graph
+from trainload.workload.zoo.model import Model
 
 Activation = Literal["relu", "leaky_relu", "tanh", "sigmoid", "silu"]
 
@@ -57,3 +58,8 @@ def mlp_graph(options: MlpOptions) -> LayerGraph:
         )
     )
     return build_graph("mlp", layers)
+
+
+_PAPER = "Finocchiaro: An Outlook on Machine Learning Resource Requirements"
+
+MODELS = {"mlp": Model(build=mlp_graph, examples="features", source=_PAPER, year=2024)}
