@@ -5,8 +5,8 @@ Reads the steps table alone; what the batches were like is told by the caller.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,10 +22,6 @@ class StepTime:
     p5_s: float | None = None
     p95_s: float | None = None
     total_s: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON-able copy."""
-        return asdict(self)
 
 
 def summarise_step_time(steps: pl.DataFrame, warmup_steps: int) -> StepTime:

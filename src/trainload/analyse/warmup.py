@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,10 +25,6 @@ class WarmUp:
 
     steps: int
     rule: str = RULE
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON-able copy."""
-        return asdict(self)
 
 
 def find_warmup(steps: pl.DataFrame) -> WarmUp:

@@ -15,12 +15,8 @@ from trainload.report.markup import escape, render_json
 
 Choice = tuple[str, str, Sequence[tuple[str, str]], str]
 """A control: its name, its legend, its values with their labels, and the value chosen at first."""
-THEME: Choice = (
-    "theme",
-    "Theme",
-    (("auto", "auto"), ("light", "light"), ("dark", "dark")),
-    "auto",
-)
+_THEMES = ("auto", "light", "dark")
+THEME: Choice = ("theme", "Theme", tuple(zip(_THEMES, _THEMES, strict=True)), "auto")
 
 
 def render_page(

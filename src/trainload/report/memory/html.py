@@ -283,10 +283,6 @@ def _phases(points: Sequence[CurvePoint]) -> list[tuple[str, int, int]]:
     ]
 
 
-_SECTIONS: tuple[Callable[[MemoryAnswer], str], ...] = (
-    _render_verdict,
-    _render_why,
-    _render_help,
-    _render_notes,
-)
+_SECTIONS: tuple[Callable[[MemoryAnswer], str], ...]
+_SECTIONS = (_render_verdict, _render_why, _render_help, _render_notes)
 """Each gives its HTML, or nothing where the answer has nothing for it."""

@@ -12,12 +12,7 @@ from trainload.report.run.rows import (
     title_of,
 )
 from trainload.report.run.view import RunView
-from trainload.report.wording import (
-    render_energy,
-    render_outcome,
-    render_overhead,
-    render_sentence,
-)
+from trainload.report.wording import render_energy, render_outcome, render_overhead, render_sentence
 from trainload.units import render_bytes, render_percent, render_seconds
 
 _BADGES: Mapping[str | None, str] = {"completed": "good", None: "open"}
