@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainload.analyse.series import Span, readings_over
-from trainload.record import SAMPLE_HEAD
+from trainload.record import SAMPLE_HEAD, RecordedMeter, RecordedQuantity
 from trainload.units import unit_of
 
 if TYPE_CHECKING:
@@ -55,15 +55,9 @@ class CounterSummary:
     """Seconds that `amount` covers: less than the span where no reading lies beyond an edge."""
 
 
-def metered_quantities(meters: Iterable[Any]) -> dict[str, Mapping[str, Any]]:
+def metered_quantities(meters: Iterable[RecordedMeter]) -> dict[str, RecordedQuantity]:
     """Quantities by column, as a run's manifest describes its meters."""
-    found: dict[str, Mapping[str, Any]] = {}
-    for meter in meters:
-        quantities = meter.get("quantities") if isinstance(meter, Mapping) else None
-        for quantity in quantities if isinstance(quantities, list | tuple) else ():
-            if isinstance(quantity, Mapping) and isinstance(quantity.get("column"), str):
-                found[quantity["column"]] = quantity
-    return found
+    return {quantity.column: quantity for meter in meters for quantity in meter.quantities}
 
 
 def metered_columns(samples: pl.DataFrame) -> list[str]:
@@ -71,10 +65,10 @@ def metered_columns(samples: pl.DataFrame) -> list[str]:
     return [column for column in samples.columns if column not in SAMPLE_HEAD]
 
 
-def is_counter(column: str, quantities: Mapping[str, Mapping[str, Any]]) -> bool:
+def is_counter(column: str, quantities: Mapping[str, RecordedQuantity]) -> bool:
     """Whether a column only grows: as its meter says, else by its unit."""
     if column in quantities:
-        return quantities[column].get("cumulative") is True
+        return quantities[column].cumulative is True
     return unit_of(column) in _COUNTER_UNITS
 
 

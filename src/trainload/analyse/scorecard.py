@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from trainload.units import MISSING
 from trainload.workload.identity import model_kind
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def pair_run(
     truths = _truths(manifest)
     pairs = [
         EstimatePair(
-            name=manifest.run_id,
+            name=manifest.run_id or MISSING,
             device=device,
             model_kind=model_kind(manifest.workload),
             quantity=quantity,
@@ -102,7 +103,7 @@ def pair_run(
         return pairs, []
     capacity = _count(memory.get("capacity_bytes"))
     said = VerdictPair(
-        name=manifest.run_id,
+        name=manifest.run_id or MISSING,
         device=device,
         capacity_bytes=capacity,
         verdict=verdict,
@@ -203,11 +204,8 @@ def _grouped(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 def _truths(manifest: Manifest) -> dict[str, int]:
     """What the worker saw of each quantity; resident memory counts where it trained on the CPU."""
     memory = manifest.memory
-    found = {
-        "allocated": _count(memory.get("peak_allocated_bytes")),
-        "reserved": _count(memory.get("peak_reserved_bytes")),
-    }
-    start, peak = _count(memory.get("start_rss_bytes")), _count(memory.get("peak_rss_bytes"))
+    found = {"allocated": memory.peak_allocated_bytes, "reserved": memory.peak_reserved_bytes}
+    start, peak = memory.start_rss_bytes, memory.peak_rss_bytes
     if not _accelerators(manifest) and start is not None and peak is not None:
         found["ram"] = peak - start
     return {name: value for name, value in found.items() if value is not None}
@@ -220,11 +218,10 @@ def _device(manifest: Manifest, estimate: Mapping[str, Any]) -> str:
     return str(next(iter(_accelerators(manifest)), None) or "cpu")
 
 
-def _accelerators(manifest: Manifest) -> list[Any]:
+def _accelerators(manifest: Manifest) -> list[str | None]:
     """Names of what the run obtained."""
-    obtained = manifest.setting.get("obtained")
-    found = obtained.get("accelerators") if isinstance(obtained, Mapping) else None
-    return [one.get("name") for one in found or () if isinstance(one, Mapping)]
+    obtained = manifest.setting.obtained
+    return [one.name for one in (obtained.accelerators or ())] if obtained is not None else []
 
 
 def _objects(rows: Any, needed: Sequence[str]) -> list[Mapping[str, Any]]:

@@ -33,13 +33,13 @@ def measure_steps(
     request = _request(source, choice, python, limit_s, out)
     result = execute_run(request, ProgressLine() if progress else None)
     found = result.manifest.memory
-    start, peak = found.get("start_rss_bytes"), found.get("peak_rss_bytes")
+    start, peak = found.start_rss_bytes, found.peak_rss_bytes
     return MeasuredPeak(
         path=str(result.path),
         outcome=result.outcome if result.reason is None else f"{result.outcome}: {result.reason}",
         steps=STEPS if result.outcome == "completed" else None,
-        allocated_bytes=found.get("peak_allocated_bytes"),
-        reserved_bytes=found.get("peak_reserved_bytes"),
+        allocated_bytes=found.peak_allocated_bytes,
+        reserved_bytes=found.peak_reserved_bytes,
         rss_growth_bytes=None if start is None or peak is None else peak - start,
         rss_bytes=peak,
     )
@@ -50,12 +50,13 @@ def _request(
 ) -> RunRequest:
     from trainload.cli.estimate_sources import BuildSource, ScriptSource
     from trainload.run import prepare_request
+    from trainload.workload import parse_words
 
     options: dict[str, Any] = {
         "out": out, "python": python, "timeout_s": limit_s, "check_overhead": False,
     }  # fmt: skip
     if isinstance(source, ScriptSource):
-        return prepare_request(source.script.path, [], arguments=source.script.arguments, **options)
+        return prepare_request(source.script.path, {}, arguments=source.script.arguments, **options)
     rule = choice.optimizer
     if isinstance(source, BuildSource):
         path, _, name = source.text.rpartition(":")
@@ -63,7 +64,7 @@ def _request(
             str(Path(path).resolve()), name, str(choice.batch_size), choice.precision, rule.name,
             f"{rule.momentum:g}", str(STEPS),
         ]  # fmt: skip
-        return prepare_request(str(_STEPS_OF_BUILD), [], arguments=arguments, **options)
+        return prepare_request(str(_STEPS_OF_BUILD), {}, arguments=arguments, **options)
     if source.model is None:
         raise UsageError(
             f"--measure runs built-in models, build functions and scripts, not the graph of "
@@ -81,4 +82,4 @@ def _request(
         "epochs=2",
         "validate=never",
     ]
-    return prepare_request(source.model, words, **options)
+    return prepare_request(source.model, parse_words(source.model, words), **options)

@@ -125,7 +125,7 @@ def read_source(
 ) -> Source:
     """The model, graph or function that was named; UsageError or WorkloadError where it is none."""
     from trainload.errors import UsageError
-    from trainload.workload import build_model, input_words, parse_options, parse_words
+    from trainload.workload import build_model, input_words, parse_options, split_words
 
     chosen = classes is not None or input_shape is not None or bool(words)
     if ".py:" in model or model.endswith(".py"):
@@ -137,7 +137,7 @@ def read_source(
                 f"{model} is a finished graph: --classes, --input and --set change none"
             )
         return GraphSource(graph=_load_graph(Path(model)), model=None)
-    options = parse_words(words)
+    options = split_words(words)
     if classes is not None:
         options["classes"] = str(classes)
     if input_shape is not None:

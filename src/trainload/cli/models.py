@@ -43,9 +43,9 @@ def models_verb(
             raise UsageError("name the model whose options these are, as in: trainload models mlp")
         typer.echo(_list_json() if as_json else _render_list())
         return
-    from trainload.workload import build_model, input_words, parse_options, parse_words
+    from trainload.workload import build_model, input_words, parse_options, split_words
 
-    chosen = parse_words(words)
+    chosen = split_words(words)
     if classes is not None:
         chosen["classes"] = str(classes)
     if input_shape is not None:

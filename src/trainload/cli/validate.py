@@ -42,22 +42,20 @@ def validate_verb(
 
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
-    from trainload.cli.run import ProgressLine, find_interpreter, print_result
-    from trainload.run import execute_run, plan_validation, request_continuation
+    from trainload.api.running import validate
+    from trainload.cli.run import ProgressLine, parse_top, print_result
 
-    planned = plan_validation(run, data=data, cache=None if cache is None else str(cache), top=top)
-    chosen = framework or planned.framework
-    interpreter = find_interpreter(chosen, python)
-    request = request_continuation(
-        planned,
+    done = validate(
+        run,
+        data=data,
+        cache=cache,
+        top=() if top is None else parse_top(top),
+        framework=framework,
         setting=setting,
         threads=threads,
         out=out,
         timeout_s=timeout,
-        framework=chosen,
-        python=interpreter,
-        check_overhead=False,
-        validate_only=True,
+        python=python,
+        show=None if quiet or as_json else ProgressLine(),
     )
-    result = execute_run(request, None if quiet or as_json else ProgressLine())
-    return print_result(result, interpreter, quiet=quiet, as_json=as_json)
+    return print_result(done, python, quiet=quiet, as_json=as_json)

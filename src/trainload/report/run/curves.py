@@ -6,6 +6,7 @@ from trainload.report.markup import escape, render_canvas, render_details, rende
 from trainload.report.run.plots import Figure, series_names
 from trainload.report.run.rows import load_rows
 from trainload.report.run.view import RunView
+from trainload.workload import RecordedScript, RecordedWatch
 
 
 def render_training(view: RunView) -> str:
@@ -42,9 +43,9 @@ def _no_training(view: RunView) -> str:
     """Why no plot of the training is there."""
     if not view.summary.steps:
         return "No step was finished."
-    if "script" in view.manifest.workload:
+    if isinstance(view.manifest.workload, RecordedScript):
         return "Losses and scores are known to the script alone."
-    if "watched" in view.manifest.workload:
+    if isinstance(view.manifest.workload, RecordedWatch):
         return "No loss was told."
     return "No loss was finite."
 

@@ -29,6 +29,7 @@ from trainload_worker.frameworks.torch.fake_step.tensors import (
 )
 from trainload_worker.frameworks.torch.fake_step.without_compiler import leave_compiler_out
 from trainload_worker.process.events import EventWriter
+from trainload_worker.protocol.events import OpTraceSaved, OpTraceStep
 from trainload_worker.protocol.spec import ScriptSpec, TraceSpec
 
 MEASURE = "measure a few real steps instead: --measure"
@@ -113,7 +114,7 @@ class Tracer:
         self.log.mark("step end")
         self.log.step += 1
         self.steps += 1
-        self._events.write("op_trace_step", step=self.steps, t_s=time.monotonic())
+        self._events.write(OpTraceStep(self.steps, t_s=time.monotonic()))
 
     def tell_weights(self, models: list[Any]) -> None:
         """Says which storages are weights and buffers."""
@@ -128,7 +129,7 @@ class Tracer:
             self.log.tell(tensor.store.number, category)
 
 
-def trace_step(spec: TraceSpec, events: EventWriter) -> dict[str, Any]:
+def trace_step(spec: TraceSpec, events: EventWriter) -> OpTraceSaved:
     """Traces the specification's step and writes the file; what the trace has, as an event.
 
     TraceProblem, or another problem of the user's, where there is nothing to write.
@@ -150,12 +151,7 @@ def trace_step(spec: TraceSpec, events: EventWriter) -> dict[str, Any]:
         raise TraceProblem(f"no optimizer step was seen; {MEASURE}")
     tracer.dispatch.notes.extend(_remarks(tracer))
     tracer.log.save(spec.trace_path, _header(tracer))
-    return {
-        "path": spec.trace_path,
-        "steps": tracer.steps,
-        "operations": tracer.log.operations,
-        "notes": tracer.dispatch.notes,
-    }
+    return OpTraceSaved(tracer.steps, tracer.log.operations, tuple(tracer.dispatch.notes))
 
 
 def _remarks(tracer: Tracer) -> Iterator[str]:
