@@ -2,9 +2,10 @@
 
     python bench/allocator_replay.py FOLDER_OR_FILES… [--addresses recorded] [--json FILE]
 
-Takes the `*.history.jsonl.gz` that bench/memory_truth.py wrote. For each it prints how far the
-simulated reserved bytes are from the recorded ones at the peak and at the worst moment, and whether
-a capped run ran out where the real one did; the last line is the worst of all. Needs no framework.
+Takes the `*.history.jsonl.gz` that bench/memory_truth.py wrote, or a table of them that
+bench/raw.py keeps. For each it prints how far the simulated reserved bytes are from the recorded
+ones at the peak and at the worst moment, and whether a capped run ran out where the real one did;
+the last line is the worst of all. Needs no framework.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ import gzip
 import json
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from raw import load_rows
 from trainload.estimate.memory.allocator import CachingAllocator
 
 WITHIN = 0.02
 _ELSEWHERE = 1 << 60
+_ONE = ".history.jsonl.gz"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,16 +68,30 @@ class Addresses:
         return self._next
 
 
-def load_history(path: Path) -> tuple[dict[str, Any], list[list[Any]]]:
-    """The head and the rows of a recorded history."""
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """What the real allocator did in one process."""
+
+    name: str
+    head: dict[str, Any]
+    rows: list[list[Any]]
+    """[code, bytes, address, stream], codes in memory_recorder.read_history."""
+
+
+def load_histories(path: Path) -> Iterator[History]:
+    """The one history of a `.history.jsonl.gz`, or those of a table."""
+    if not path.name.endswith(_ONE):
+        for row in load_rows(path):
+            yield History(name=row["name"], **row["figures"])
+        return
     with gzip.open(path, "rt") as stream:
-        head = json.loads(stream.readline())
-        return head, [json.loads(line) for line in stream]
+        head, *rows = map(json.loads, stream)
+    yield History(name=path.name.removesuffix(_ONE), head=head, rows=rows)
 
 
-def compare(path: Path, *, recorded_addresses: bool) -> Comparison:
+def compare(history: History, *, recorded_addresses: bool) -> Comparison:
     """Replay one recording."""
-    head, rows = load_history(path)
+    head, rows = history.head, history.rows
     addresses = Addresses()
     place = addresses.place if recorded_addresses else None
     allocator = CachingAllocator(head.get("cap_bytes"), place=place)
@@ -97,7 +115,7 @@ def compare(path: Path, *, recorded_addresses: bool) -> Comparison:
         if reserved:
             worst = max(worst, abs(allocator.reserved_bytes - reserved) / reserved)
     return Comparison(
-        name=path.name.removesuffix(".history.jsonl.gz"),
+        name=history.name,
         events=len(rows),
         recorded_peak_reserved_bytes=peak,
         simulated_peak_reserved_bytes=allocator.peak_reserved_bytes,
@@ -123,7 +141,7 @@ def _print(found: Comparison) -> None:
 def main() -> int:
     """Exit status 1 where a curve is further off than 2 %."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("paths", nargs="+", type=Path, help="histories, or folders of them")
+    parser.add_argument("paths", nargs="+", type=Path, help="histories, folders or tables of them")
     parser.add_argument(
         "--addresses",
         choices=("simulated", "recorded"),
@@ -135,11 +153,11 @@ def main() -> int:
     files = [
         file
         for path in words.paths
-        for file in (sorted(path.rglob("*.history.jsonl.gz")) if path.is_dir() else [path])
+        for file in (sorted(path.rglob(f"*{_ONE}")) if path.is_dir() else [path])
     ]
     found = []
-    for file in files:
-        comparison = compare(file, recorded_addresses=words.addresses == "recorded")
+    for history in (history for file in files for history in load_histories(file)):
+        comparison = compare(history, recorded_addresses=words.addresses == "recorded")
         if comparison.recorded_peak_reserved_bytes:
             found.append(comparison)
             _print(comparison)

@@ -1,6 +1,6 @@
 """Step time under `trainload run` over that of a loop written by hand, in each framework.
 
-    python bench/driver_cost.py --json docs/measurements/raw/driver_cost_cpu.json
+    python bench/driver_cost.py --json FILE
 
 The loops of `bench/scripts/loop_*.py` train an equal model, written natively, on the very batches
 of the run, and read every loss as it does. A round has two sides, the run with its driver and

@@ -1,4 +1,4 @@
-"""Counts and study R's expressions of every built-in model, beside torch's FLOP counter.
+"""Counts and Jamgharyan's expressions of every built-in model, beside torch's FLOP counter.
 
 The rival builds the same graph on torch's meta device and counts one forward and backward pass.
 """

@@ -52,7 +52,7 @@ def _classify(model: Any, device: str, shape: tuple[int, ...], classes: int, **m
 
 
 def mlp(device: str) -> Case:
-    """Study L's network: three hidden layers of 512 units, batch 512."""
+    """The load analysis's network: three hidden layers of 512 units, batch 512."""
     sizes = [75, 512, 512, 512]
     hidden = [
         part

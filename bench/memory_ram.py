@@ -1,6 +1,6 @@
 """Resident memory of CPU trainings: the growth of short runs beside its estimate, model by model.
 
-    .venv/bin/python bench/memory_ram.py --work FOLDER --json docs/measurements/raw/memory_ram.json
+    .venv/bin/python bench/memory_ram.py --work FOLDER --json FILE
 
 Each case is three steps of a built-in model by `trainload run`, whose record tells the resident
 memory when building began and its peak, and an op trace of the same workload for the CPU. Runs and

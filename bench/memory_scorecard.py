@@ -5,7 +5,8 @@
 
 Traces every case of memory_cases.py that has a truth, two at a time, without a GPU, in an
 interpreter with torch, torchvision and transformers; traces stay in the work folder for the next
-call. `--folder FOLDER` first makes the compact truth from the folder that memory_truth.py left.
+call. `--folder FOLDER` first makes the compact truth (`memory_truth`, row `h200`, of bench/raw.py)
+from the folder that memory_truth.py left.
 The libraries should be of the versions the truth was measured with: between transformers 5.17 and
 5.22 T5 changed the layout of its position bias, and with it torch's choice of attention kernels.
 """
@@ -24,9 +25,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from raw import RAW, keep, load_figures
+
 ROOT = Path(__file__).resolve().parent.parent
-RAW = ROOT / "docs" / "measurements" / "raw"
-TRUTH, CARD = RAW / "memory_truth_h200.json", RAW / "memory_scorecard_h200.json"
+CARD = RAW / "memory_scorecard_h200.json"
 DEVICE = "h200"
 AT_ONCE = 2
 STEPS = ("step1", "step2", "step3")
@@ -212,7 +214,6 @@ def _save(path: Path, document: Mapping[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--folder", type=Path, help="what memory_truth.py left")
-    parser.add_argument("--truth", type=Path, default=TRUTH)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--only", default="", help="cases whose name contains this")
@@ -222,8 +223,8 @@ def main() -> None:
     known = os.environ.get("PYTHONPATH", "")
     os.environ["PYTHONPATH"] = f"{ROOT / 'src'}:{ROOT / 'bench'}:{known}"
     if given.folder is not None:
-        _save(given.truth, read_folder(given.folder))
-    truth = json.loads(given.truth.read_text())
+        keep("memory_truth", DEVICE, figures=read_folder(given.folder))
+    truth = load_figures("memory_truth", DEVICE)
     card = make_card(truth, given.work, given.python, given.only)
     _save(given.out, card)
     print(f"{len(card['rows'])} cases, {len(card['verdicts'])} verdicts: {given.out}")

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from training_loop import BATCH_SIZE, Loop, PsutilThread, study_l_monitor
+from training_loop import BATCH_SIZE, Loop, PsutilThread, load_analysis_monitor
 from trainload.hardware import read_machine
 from trainload.intervals import Interval, ratio_interval
 from trainload.run.sampling.config import SamplerConfig
@@ -66,9 +66,13 @@ class Bench:
         self, loop: Loop, steps: int, sampler: SamplerProcess, options: argparse.Namespace
     ) -> None:
         self.loop, self.steps, self.sampler, self.options = loop, steps, sampler, options
-        self.look, self.study_l_name = study_l_monitor()
+        self.look, self.load_analysis_name = load_analysis_monitor()
         self.thread = PsutilThread(options.rate)
-        self.logs: dict[str, list[float]] = {"sampler": [], "study_l": [], "psutil_thread": []}
+        self.logs: dict[str, list[float]] = {
+            "sampler": [],
+            "load_analysis": [],
+            "psutil_thread": [],
+        }
         self.plain_step_s: list[float] = []
         self.sampler.say("pause")
 
@@ -104,7 +108,7 @@ class Bench:
         self.loop.run(SETTLE_STEPS)
         plain_s = self.loop.run(self.steps)
         watched_s = self.loop.run(self.steps, self.look)
-        self.logs["study_l"].append(math.log(watched_s / plain_s))
+        self.logs["load_analysis"].append(math.log(watched_s / plain_s))
         self.loop.run(SETTLE_STEPS)
         plain_s = self.loop.run(self.steps)
         self.thread.start()
@@ -123,7 +127,7 @@ class Bench:
         )
         names = {
             "sampler": f"trainload's sampler at {self.options.rate:g} Hz",
-            "study_l": self.study_l_name,
+            "load_analysis": self.load_analysis_name,
             "psutil_thread": f"psutil in a thread at {self.options.rate:g} Hz",
         }
         results: dict[str, Any] = {}

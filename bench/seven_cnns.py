@@ -1,6 +1,6 @@
-"""Study E's seven CNNs in each framework, side by side: short trainings that must learn.
+"""Seven CNNs (Zanchetta 2022) in each framework, side by side: short trainings that must learn.
 
-    python bench/seven_cnns.py --json docs/measurements/raw/seven_cnns.json
+    python bench/seven_cnns.py --json FILE
 
 Every network trains by `trainload run` on synthetic images of ten classes: in every framework on
 the same images, in the same order, from the same weights. Dropout alone is drawn by each itself.
@@ -22,7 +22,7 @@ from typing import Any
 from trainload.record import open_run
 
 SIDES = {
-    # In study E's order.
+    # In the edge evaluation's order.
     "lenet5": 32,
     "alexnet": 64,
     "vgg16": 32,

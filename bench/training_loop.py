@@ -1,4 +1,4 @@
-"""The loop that the overhead benches time: study L's perceptron, plainly in torch.
+"""The loop that the overhead benches time: the perceptron of the load analysis, plainly in torch.
 
 Blocks of equal step counts are timed under different monitors; ratios are taken within a round,
 so that slow drift of the machine cancels.
@@ -17,7 +17,7 @@ import torch
 
 BATCH_SIZE = 64
 STUDY_L_EVERY = BATCH_SIZE // 4
-"""Study L looked at the machine every batch/4 iterations."""
+"""The load analysis (Finocchiaro 2024) looked at the machine every batch/4 iterations."""
 
 
 class Loop:
@@ -59,8 +59,8 @@ class Loop:
             torch.cuda.synchronize()
 
 
-def study_l_monitor() -> tuple[Callable[[], None], str]:
-    """Study L's look at the machine: two processes started and psutil asked, in the loop.
+def load_analysis_monitor() -> tuple[Callable[[], None], str]:
+    """The load analysis's look at the machine: two processes started and psutil asked, in the loop.
 
     Without nvidia-smi its place is taken by `true`, which only starts and ends: a lower bound.
     """
@@ -71,10 +71,10 @@ def study_l_monitor() -> tuple[Callable[[], None], str]:
             "--query-gpu=index,uuid,utilization.gpu,memory.total,memory.used,memory.free",
             "--format=csv,noheader,nounits",
         ]
-        name = "study L in-loop (2 × nvidia-smi + psutil)"
+        name = "load analysis in-loop (2 × nvidia-smi + psutil)"
     else:
         query = [shutil.which("true") or "/bin/true"]
-        name = "study L in-loop (2 × `true` for nvidia-smi + psutil)"
+        name = "load analysis in-loop (2 × `true` for nvidia-smi + psutil)"
 
     def look() -> None:
         for _ in range(2):

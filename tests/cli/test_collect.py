@@ -41,7 +41,7 @@ def log(tmp_path):
 def test_a_log_gives_iterations_and_one_row(log, tmp_path):
     done = collect(log, "--config", "board=tx2", "--config", "batch_size=4", cwd=tmp_path)
     assert done.returncode == 0 and not done.stderr, done.stderr
-    assert "log of kind study-e: 4 rows from 12 of 12 lines" in done.stdout
+    assert "log of kind edge-evaluation: 4 rows from 12 of 12 lines" in done.stdout
     folder = tmp_path / "train-collected"
     rows = read(folder / "iterations.csv")
     assert [row["epoch_time_s"] for row in rows] == ["1.5", "2.5", "3.5", "4.5"]
@@ -77,7 +77,7 @@ def test_patterns_of_ones_own(tmp_path):
     log.write_text("tick 1 took 20 ms\ntick 2 took 30 ms\n")
     refused = collect(log, "--out", tmp_path / "o")
     assert refused.returncode == 2 and "--pattern-file" in refused.stderr
-    assert "tried study-e, tensorflow, huggingface" in refused.stderr
+    assert "tried edge-evaluation, tensorflow, huggingface" in refused.stderr
     assert not (tmp_path / "o").exists()
     expression = r"^tick (?P<iteration>\d+) took (?P<time_ms>\d+) ms"
     own.write_text(json.dumps({"name": "tick", "expressions": [expression]}))
@@ -99,7 +99,7 @@ def test_wrong_input_is_one_line_and_status_2(log, tmp_path):
         ([empty], "is empty"),
         ([log, "--out", file], "cannot make"),
         ([log, "--out", "/proc/nowhere"], "cannot make"),
-        ([log, "--pattern", "kears"], "unknown; known are study-e"),
+        ([log, "--pattern", "kears"], "unknown; known are edge-evaluation"),
         ([log, "--pattern", "keras"], "tried keras"),
         ([log, "--pattern-file", tmp_path / "none.json"], "cannot read pattern file"),
         ([log, "--config", "batch"], "write NAME=VALUE"),

@@ -77,6 +77,14 @@ def test_memory_is_whole_gibibytes():
             assert device.value("memory_bytes") % 2**30 == 0
 
 
+def test_every_device_with_cuda_states_its_compute_capability():
+    for device in DEVICES.values():
+        with_cuda = device.maker == "NVIDIA" and "-cpu" not in device.name
+        assert (device.capability is not None) == with_cuda, device.name
+    assert DEVICES["rtx-3090"].capability == (8, 6)
+    assert DEVICES["b200"].capability == (10, 0)
+
+
 def test_sparse_figures_have_not_slipped_in():
     # Dense peaks of the makers' tables, where a sparse one stands beside.
     assert DEVICES["a100-sxm4-80gb"].value("bf16_flop_per_s") == 312e12
@@ -109,8 +117,10 @@ def test_an_unknown_name_suggests_and_substitutes_nothing(text, words):
 
 def test_a_device_of_the_users_own(tmp_path):
     path = tmp_path / "mine.json"
-    path.write_text(json.dumps({"name": "mine", "memory_bytes": 2**33, "power_w": 40}))
+    words = {"name": "mine", "memory_bytes": 2**33, "power_w": 40, "compute_capability": 8.9}
+    path.write_text(json.dumps(words))
     device = find_device(str(path))
+    assert device.capability == (8, 9)
     assert device.value("memory_bytes") == 2**33 and device.value("bf16_flop_per_s") is None
     assert device.kind == "own" and "mine" in device.figures["power_w"].source
 
@@ -134,6 +144,7 @@ def test_what_is_shown_can_be_read_back(name, tmp_path):
         ('{"name": "m", "memory_bytes": 8}', "'memory_bytes' is 8, not between.*mind the unit"),
         ('{"name": "m", "memory_bytes": "8 GB"}', "must be a number"),
         ('{"name": "m", "memory_bytes": true}', "must be a number"),
+        ('{"name": "m", "compute_capability": 86}', "not between"),
         ('{"name": "m", "power_w": NaN}', "must be a number"),
         ('{"name": "m", "power_w": {"value": 3}}', "needs a 'value' and a 'source'"),
         ('{"name": "m", "year": "new"}', "'year' must be a year"),

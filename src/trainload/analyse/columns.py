@@ -6,8 +6,8 @@ All columns are reduced in one pass over the frame.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from trainload.analyse.series import Span, readings_over
 from trainload.record import SAMPLE_HEAD, RecordedMeter, RecordedQuantity
@@ -40,10 +40,6 @@ class ColumnSummary:
     Never below the sampler's own period: a source may refresh faster than it was read.
     """
 
-    def to_json(self) -> dict[str, Any]:
-        """A JSON-able copy."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, kw_only=True)
 class CounterSummary:
@@ -57,10 +53,6 @@ class CounterSummary:
     """None without a reading inside or a second one beside it, or where the counter fell."""
     between_s: float | None = None
     """Seconds that `amount` covers: less than the span where no reading lies beyond an edge."""
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON-able copy."""
-        return asdict(self)
 
 
 def metered_quantities(meters: Iterable[RecordedMeter]) -> dict[str, RecordedQuantity]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,10 +22,6 @@ class EpochScore:
     train_loss: float | None
     validation: Mapping[str, float | None] = field(default_factory=dict)
     """`loss`, and as fractions `accuracy`, `f1_weighted`, `f1_macro`, `top5_accuracy`."""
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON-able copy."""
-        return asdict(self)
 
 
 def final_epoch(epochs: pl.DataFrame) -> EpochScore | None:

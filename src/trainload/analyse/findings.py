@@ -1,4 +1,4 @@
-"""What in a run deserves a warning, each as one sentence; reads values, changes none."""
+"""Warnings about a run (losses that are no numbers, throttling, quotas …), one sentence each."""
 
 from __future__ import annotations
 

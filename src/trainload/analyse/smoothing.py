@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 WINDOWS = (50, 100)
-"""Neighbours averaged over; source: study L, which smooths each load with one of the two."""
+"""Neighbours averaged over; source: Finocchiaro 2024, who smooths each load with one of the two."""
 
 
 def moving_average(values: pl.Series | Sequence[float | None], window: int) -> pl.Series:

@@ -5,8 +5,8 @@ Reads the steps table alone; what the batches were like is told by the caller.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,13 +23,9 @@ class StepTime:
     p95_s: float | None = None
     total_s: float = 0.0
 
-    def to_json(self) -> dict[str, Any]:
-        """A JSON-able copy."""
-        return asdict(self)
-
 
 def summarise_step_time(steps: pl.DataFrame, warmup_steps: int) -> StepTime:
-    """Step times after the first `warmup_steps` steps."""
+    """Seconds a step after the first `warmup_steps`; every figure None where no step is left."""
     times = steps.sort("start_s")["step_s"].slice(warmup_steps).drop_nulls()
     if times.is_empty():
         return StepTime(steps=0)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SampleCounts:
-    """How well the samples cover the run."""
+    """Number of samples in the run and in training, and the gaps between them."""
 
     total: int
     in_training: int

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,14 +21,10 @@ RULE = (
 
 @dataclass(frozen=True, kw_only=True)
 class WarmUp:
-    """How many steps were left out at the start, and by which rule."""
+    """Number of warm-up steps at the start of a run, and the rule that chose it."""
 
     steps: int
     rule: str = RULE
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON-able copy."""
-        return asdict(self)
 
 
 def find_warmup(steps: pl.DataFrame) -> WarmUp:

@@ -2,25 +2,11 @@
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 import typer
 
 from trainload._version import __version__
-from trainload.cli import (
-    collect,
-    detect,
-    devices,
-    env,
-    estimate,
-    models,
-    report,
-    run,
-    scorecard,
-    seal,
-    show,
-    subset,
-    validate,
-)
 from trainload.cli.printing import complain
 from trainload.errors import TrainloadError
 
@@ -48,19 +34,29 @@ def _root(
         typer.echo(context.get_help())
 
 
-app.command("run", epilog=run.EPILOG)(run.run_verb)
-app.command("validate", epilog=validate.EPILOG)(validate.validate_verb)
-app.command("show", epilog=show.EPILOG)(show.show_verb)
-app.command("seal", epilog=seal.EPILOG)(seal.seal_verb)
-app.command("report", epilog=report.EPILOG)(report.report_verb)
-app.command("collect", epilog=collect.EPILOG)(collect.collect_verb)
-app.command("models", epilog=models.EPILOG)(models.models_verb)
-app.command("subset", epilog=subset.EPILOG)(subset.subset_verb)
-app.add_typer(env.env_app, name="env", epilog=env.EPILOG)
-app.command("estimate", epilog=estimate.EPILOG)(estimate.estimate_verb)
-app.command("scorecard", epilog=scorecard.EPILOG)(scorecard.scorecard_verb)
-app.command("devices", epilog=devices.EPILOG)(devices.devices_verb)
-app.command("detect", epilog=detect.EPILOG)(detect.detect_verb)
+_VERBS = (
+    "run",
+    "validate",
+    "show",
+    "seal",
+    "report",
+    "collect",
+    "models",
+    "subset",
+    "env",
+    "estimate",
+    "scorecard",
+    "devices",
+    "detect",
+)
+"""In the order of the help. NAME is `NAME_verb` of the file NAME, or `NAME_app` if it has verbs."""
+
+for _name in _VERBS:
+    _file = import_module(f"trainload.cli.{_name}")
+    if hasattr(_file, f"{_name}_app"):
+        app.add_typer(getattr(_file, f"{_name}_app"), name=_name, epilog=_file.EPILOG)
+    else:
+        app.command(_name, epilog=_file.EPILOG)(getattr(_file, f"{_name}_verb"))
 
 
 def run_app(arguments: Sequence[str]) -> int:

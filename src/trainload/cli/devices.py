@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import typer
@@ -90,8 +91,8 @@ def _render(device: Device) -> str:
 
 
 def _label(name: str) -> str:
-    base = name.removesuffix("_bytes_per_s").removesuffix("_bytes").removesuffix("_w")
-    return base.removesuffix("_flop_per_s").removesuffix("_op_per_s")
+    base = re.sub("_(bytes|fraction|w|(bytes_|flop_|op_)per_s)$", "", name)
+    return base.replace("_", " ")
 
 
 def _shown(name: str, device: Device) -> str:
@@ -100,8 +101,12 @@ def _shown(name: str, device: Device) -> str:
     value = device.value(name)
     if value is None:
         return MISSING
-    if name == "memory_bytes":
+    if name in ("memory_bytes", "cuda_memory_bytes"):
         return render_bytes(value)
+    if name == "compute_capability":
+        return f"{value:.1f}"
+    if name == "ecc_memory_fraction":
+        return f"{value:.2%}"
     if name == "bandwidth_bytes_per_s":
         return f"{value / 1e9:,.4g} GB/s" if value < 1e12 else f"{value / 1e12:.4g} TB/s"
     if name == "power_w":

@@ -43,7 +43,7 @@ def subset_verb(
     force: bool = typer.Option(False, "--force", help="Move what stands at --out aside first."),
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON."),
 ) -> None:
-    """Choose a balanced subset of an image folder, after study E's mImgNet10.
+    """Choose a balanced subset of an image folder, after mImgNet10 of Zanchetta 2022.
 
     Four zones of file size are told apart by the mean X and the deviation σ over the chosen
     classes: A from X+σ to X+2σ, B from X to X+σ, C from X−σ to X, D from X−2σ to X−σ. Each draw

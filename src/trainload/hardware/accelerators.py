@@ -118,5 +118,5 @@ def _list_devices(library: Any) -> tuple[Accelerator, ...]:
 
 
 def _text(value: Any) -> str:
-    """Older bindings answer with bytes."""
+    """The name as text: older versions of nvidia-ml-py give bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)

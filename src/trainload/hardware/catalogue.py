@@ -29,8 +29,14 @@ FIGURES: Mapping[str, tuple[float, float]] = {
     "fp16_flop_per_s": (1e9, 1e17),
     "int8_op_per_s": (1e9, 1e18),
     "power_w": (1, 2000),
+    "compute_capability": (1, 20),
+    "ecc_memory_fraction": (0.001, 0.5),
+    "cuda_memory_bytes": (2**28, 2**43),
 }
-"""Figures of a device and the range a believable one lies in."""
+"""Figures of a device and the range a believable one lies in.
+
+`compute_capability` is CUDA's, major.minor as a number; `ecc_memory_fraction` the share of the
+memory that error correction takes; `cuda_memory_bytes` what CUDA was seen to report in all."""
 
 KINDS = ("data-centre GPU", "workstation GPU", "gaming GPU", "laptop GPU", "board", "CPU", "own")
 
@@ -40,7 +46,7 @@ _KEYS = {*_TEXTS, *FIGURES, "aliases", "year", "checked"}
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A number and where it stands."""
+    """A number in the unit that its name carries, and the document it is from."""
 
     value: float
     source: str
@@ -48,7 +54,7 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """One entry."""
+    """One entry: names, kind, year and figures of a device."""
 
     name: str
     title: str
@@ -65,6 +71,12 @@ class Device:
         """A figure in the unit its name carries; None where no source states it."""
         found = self.figures[figure]
         return None if found is None else found.value
+
+    @property
+    def capability(self) -> tuple[int, int] | None:
+        """Compute capability as CUDA counts it, major and minor; None without CUDA."""
+        number = self.value("compute_capability")
+        return None if number is None else (int(number), round(number * 10) % 10)
 
     def to_json(self) -> dict[str, Any]:
         """The entry with every source written out; a user's file may have this form."""
@@ -156,7 +168,7 @@ def _read_device(entry: Any, sources: Mapping[str, str], where: str) -> Device:
 
 
 def _read_figure(given: Any, sources: Mapping[str, str], name: str, where: str) -> Figure | None:
-    """A bare number stands for itself: a user's own file is its source."""
+    """A figure with its source; a bare number, as in a user's own file, has that file as source."""
     if given is None:
         return None
     source: Any = f"the file of {where.rpartition(', ')[2]}"

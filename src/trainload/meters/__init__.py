@@ -6,14 +6,9 @@ samples nothing by itself and writes no file: the run decides when to read.
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from importlib import import_module
 
 from trainload.errors import MeterError
-from trainload.meters.cgroup import open_cgroup_meter
-from trainload.meters.disk import open_disk_meter
-from trainload.meters.host_clock import open_host_clock_meter
-from trainload.meters.host_cpu import open_host_cpu_meter
-from trainload.meters.host_memory import open_host_memory_meter
-from trainload.meters.hwmon import open_hwmon_meter, open_hwmon_temperature_meter
 from trainload.meters.meter import (
     AbsentMeter,
     Meter,
@@ -23,18 +18,7 @@ from trainload.meters.meter import (
     Value,
     available_columns,
 )
-from trainload.meters.network import open_network_meter
-from trainload.meters.nvml import open_nvml_meter
-from trainload.meters.nvml_energy import open_nvml_energy_meter
-from trainload.meters.nvml_state import open_nvml_state_meter
-from trainload.meters.process_tree import open_process_tree_meter
-from trainload.meters.rapl import open_rapl_meter
-from trainload.meters.replay import open_replay_meter
-from trainload.meters.tegrastats import (
-    TegrastatsReading,
-    open_tegrastats_meter,
-    parse_tegrastats_line,
-)
+from trainload.meters.tegrastats import TegrastatsReading, parse_tegrastats_line
 from trainload.units import unit_of
 
 __all__ = [
@@ -52,22 +36,28 @@ __all__ = [
     "parse_tegrastats_line",
 ]
 
+_FILES = {
+    "host_cpu": "host_cpu",
+    "host_clock": "host_clock",
+    "host_memory": "host_memory",
+    "cgroup": "cgroup",
+    "process_tree": "process_tree",
+    "disk": "disk",
+    "network": "network",
+    "nvml": "nvml",
+    "nvml_energy": "nvml_energy",
+    "nvml_state": "nvml_state",
+    "rapl": "rapl",
+    "hwmon": "hwmon",
+    "hwmon_temperature": "hwmon",
+    "tegrastats": "tegrastats",
+    "replay": "replay",
+}
+"""The file of each meter; `open_NAME_meter` in it opens the meter NAME."""
+
 METERS: dict[str, Callable[[MeterContext], Meter]] = {
-    "host_cpu": open_host_cpu_meter,
-    "host_clock": open_host_clock_meter,
-    "host_memory": open_host_memory_meter,
-    "cgroup": open_cgroup_meter,
-    "process_tree": open_process_tree_meter,
-    "disk": open_disk_meter,
-    "network": open_network_meter,
-    "nvml": open_nvml_meter,
-    "nvml_energy": open_nvml_energy_meter,
-    "nvml_state": open_nvml_state_meter,
-    "rapl": open_rapl_meter,
-    "hwmon": open_hwmon_meter,
-    "hwmon_temperature": open_hwmon_temperature_meter,
-    "tegrastats": open_tegrastats_meter,
-    "replay": open_replay_meter,
+    name: getattr(import_module(f"trainload.meters.{file}"), f"open_{name}_meter")
+    for name, file in _FILES.items()
 }
 """Every meter's opener, by name."""
 

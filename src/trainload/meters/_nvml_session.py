@@ -39,7 +39,7 @@ class NvmlSession:
         self._open = True
 
     def close(self) -> None:
-        """Shut the library down once; a driver that is already gone is no matter."""
+        """Shut the library down, once; errors of a driver that is already gone are ignored."""
         if self._open:
             self._open = False
             try:
@@ -100,7 +100,7 @@ def _select_gpus(library: Any, context: MeterContext) -> list[Gpu]:
 
 
 class NvmlReadings:
-    """The readings that answered once at opening, asked again at every read."""
+    """The NVML calls that succeeded at opening; each is made again at every read."""
 
     def __init__(self, session: NvmlSession, wanted: Sequence[Reading]) -> None:
         self._session = session

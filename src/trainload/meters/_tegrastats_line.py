@@ -1,7 +1,7 @@
 """One line of NVIDIA's tegrastats as typed values; reads no pipe and no file.
 
 Known forms, from the TX1 to the Orin, differ in the processor list (`[2%@345,off]`,
-`[2%,off]@345`, or without brackets as study logs print it), in underscores that some logs have
+`[2%,off]@345`, or without brackets as in published logs), in underscores that some logs have
 lost (`EMCFREQ`), in clocks after the loads (`0%@1600`, `0%@[611,0]`, `@2133`) and in the rails
 (`VDD_IN 3824/3824` or `VDD_IN 4018mW/4018mW`: now and on average).
 """

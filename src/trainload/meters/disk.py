@@ -26,7 +26,7 @@ class _Disk:
         self.written_sectors: int | None = None
 
     def update(self) -> None:
-        """Take the present counts; None for one never had, or that a present disk misstates."""
+        """Read the sector counts: None for no number; a device that is gone keeps its last."""
         try:
             fields = self._file.read().split()
         except MeterError:

@@ -36,7 +36,7 @@ class Quantity:
 
 @dataclass(frozen=True, kw_only=True)
 class MeterContext:
-    """What a meter may need to know before it opens its source."""
+    """What a meter is opened with: process, GPUs, cores, sampling period and paths to read."""
 
     proc_root: Path = Path("/proc")
     sys_root: Path = Path("/sys")

@@ -3,8 +3,8 @@
 import time
 from typing import Any
 
-from trainload.meters._nvml_session import Gpu, NvmlReadings, Reading, open_nvml_session
-from trainload.meters.meter import AbsentMeter, Meter, MeterContext, Quantity, Value
+from trainload.meters._nvml_session import Gpu, NvmlMeter, NvmlReadings, Reading, open_nvml_session
+from trainload.meters.meter import AbsentMeter, Meter, MeterContext, Quantity
 
 _NAME = "nvml_energy"
 _COST_SHARE = 0.002
@@ -15,28 +15,6 @@ _REASON = (
     "since the driver was loaded; NVML does not document how often it is updated (0.1 s seen on "
     "an H200); read as seldom as keeps its cost to 0.2 % of a core, at least every 5 s"
 )
-
-
-class NvmlEnergyMeter:
-    """Reads the total-energy counters of the selected GPUs through cached handles."""
-
-    name = _NAME
-
-    def __init__(self, readings: NvmlReadings, interval_s: float) -> None:
-        self._readings = readings
-        self.quantities = readings.quantities
-        start_s = time.thread_time()
-        readings.read()
-        cost_s = time.thread_time() - start_s
-        self.period_s = period_for_cost_s(cost_s, interval_s)
-
-    def read(self, t_s: float) -> list[Value]:  # noqa: ARG002 - plain counters
-        """Joules of each GPU in turn."""
-        return self._readings.read()
-
-    def close(self) -> None:
-        """Shut this meter's NVML session down."""
-        self._readings.close()
 
 
 def period_for_cost_s(cost_s: float, interval_s: float) -> float:
@@ -50,7 +28,11 @@ def open_nvml_energy_meter(context: MeterContext, library: Any = None) -> Meter:
     if isinstance(session, AbsentMeter):
         return session
     wanted = [_energy(session.library, gpu) for gpu in session.gpus]
-    return NvmlEnergyMeter(NvmlReadings(session, wanted), context.interval_s)
+    readings = NvmlReadings(session, wanted)
+    start_s = time.thread_time()
+    readings.read()
+    cost_s = time.thread_time() - start_s
+    return NvmlMeter(_NAME, period_for_cost_s(cost_s, context.interval_s), readings)
 
 
 def _energy(library: Any, gpu: Gpu) -> Reading:

@@ -7,6 +7,8 @@ from typing import Any
 
 from trainload.report.wording import clean_text
 
+COLOURS = 8
+"""Of the lines of a plot; later ones are dotted in the same colours."""
 _JSON_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
@@ -56,6 +58,20 @@ def render_pairs(rows: Iterable[tuple[str, str]]) -> str:
 def render_details(title: str, content: str) -> str:
     """Content that unfolds; `content` is HTML already."""
     return f"<details><summary>{escape(title)}</summary>{content}</details>"
+
+
+def render_canvas(title: str, name: str, series: Sequence[str]) -> str:
+    """The place of a plot, which the page's script fills, and its legend with a box a line."""
+    legend = "".join(
+        f'<label><input type="checkbox" checked data-plot="{name}" data-series="{at}">'
+        f'<span class="swatch s{at % COLOURS}{" dotted" if at >= COLOURS else ""}"></span>'
+        f"<span>{escape(line)}</span></label>"
+        for at, line in enumerate(series)
+    )
+    return (
+        f'<div class="canvas" id="{name}" role="img" aria-label="{escape(title)}"></div>'
+        f'<div class="legend" role="group" aria-label="Series of {escape(title)}">{legend}</div>'
+    )
 
 
 def _render_cells(row: Sequence[str], numbers: Sequence[int]) -> str:

@@ -51,6 +51,11 @@ def _clean_character(character: str, lines: bool) -> str:
     return "" if category == "Cc" else character
 
 
+def render_sentence(text: str) -> str:
+    """The text with a capital at its beginning and a stop at its end."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
+
+
 def render_outcome(outcome: str | None) -> str:
     """How the run ended, in words."""
     return OUTCOME_WORDS.get(outcome, clean_text(outcome))

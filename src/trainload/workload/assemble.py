@@ -13,7 +13,7 @@ from trainload.workload.spec import Optimizer, Seeds, Training, Workload
 from trainload.workload.zoo.models import build_model, find_model
 
 _BATCH_SIZE = 32
-"""Of images, tokens and sequences, unless told: study L's 512 would fill the memory."""
+"""Of images, tokens and sequences, unless told: the perceptron's 512 would fill the memory."""
 
 
 def split_words(words: Sequence[str]) -> dict[str, str]:

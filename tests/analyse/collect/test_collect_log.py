@@ -239,7 +239,8 @@ def test_a_log_without_times_says_so(tmp_path):
 def test_the_row_holds_configuration_and_times(tmp_path):
     _, found = collect(tmp_path, study_e([1_000_000] * 4), {"board": "tx2"})
     assert found.row("train.log") == {
-        "source": "train.log", "pattern": "study-e", "board": "tx2", "epochs": 4, "epochs_done": 4,
+        "source": "train.log", "pattern": "edge-evaluation", "board": "tx2", "epochs": 4,
+        "epochs_done": 4,
         "epochs_total": 4, "total_time_s": 4.0, "validation_time_s": None,
         "time_at_25_percent_s": 1.0, "time_at_50_percent_s": 2.0, "time_at_75_percent_s": 3.0,
         "time_at_100_percent_s": 4.0,

@@ -17,7 +17,7 @@ Epoch 0 training: err-top1=0.863154 err-top5=0.437385
 Epoch 0 time cost: 445.511252
 """
 LINES = {
-    "study-e": [
+    "edge-evaluation": [
         (STUDY_E.splitlines()[0], {"epoch": 0, "loss": 2.1653266438665644, "test_accuracy": 0.216}),
         (STUDY_E.splitlines()[1], {"epoch": 0, "top1_error": 0.863154, "top5_error": 0.437385}),
         (STUDY_E.splitlines()[2], {"epoch": 0, "epoch_time_s": 445.511252}),
@@ -148,7 +148,7 @@ def test_own_patterns_come_before_the_named_and_force_takes_any(tmp_path):
     assert choice.pattern.name == "tick" and choice.matched == {"tick": 2}
     assert choice.pattern.columns == ("iteration", "time_s")
     assert choose_for_file(log, forced="tensorflow", own=own).pattern.name == "tensorflow"
-    with pytest.raises(UsageError, match="unknown; known are study-e"):
+    with pytest.raises(UsageError, match="unknown; known are edge-evaluation"):
         choose_for_file(log, forced="nope")
     with pytest.raises(UsageError, match=r"tried keras\); describe its lines"):
         choose_for_file(log, forced="keras")

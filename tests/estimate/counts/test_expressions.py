@@ -1,4 +1,4 @@
-"""Study R's expressions against values worked by hand."""
+"""Jamgharyan's expressions against values worked by hand."""
 
 import pytest
 from hand_graphs import graph_of, small_perceptron
@@ -108,7 +108,7 @@ def test_attention_by_hand():
     assert (found.sequential_operations, found.parallel_operations) == (344, 27)
 
 
-def test_study_l_network():
+def test_the_network_of_the_load_analysis():
     # 75 → 512 → 512 → 512 → 10: 512·150 + 2·512·1024 + 10·1024 and 3·512 activations.
     found = estimate_complexity(build_model("mlp", MODELS["mlp"].options()))
     assert found.sequential_operations == 76_800 + 1_048_576 + 10_240 + 1_536

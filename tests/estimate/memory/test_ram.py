@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainload.estimate.memory.fit import heap as heaps
+from trainload.estimate.memory import heap as heaps
 from trainload.estimate.memory.heap import GlibcHeap
 from trainload.estimate.memory.op_trace import Allocation, Free, Mark, Operation, TraceTensor
 from trainload.estimate.memory.ram import LIBRARIES_BYTES, estimate_ram

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from data_samples import write_cifar10, write_folder, write_mnist, write_png
+from trainload_worker.data import cache as cache_module
 from trainload_worker.data.cache import open_cache
-from trainload_worker.data.dataset import cache as cache_module
 from trainload_worker.data.image_arrays import make_fit
 from trainload_worker.data.images import load_images
 from trainload_worker.errors import DataError
@@ -224,8 +224,9 @@ def test_without_pillow_the_command_is_named(tmp_path: Path, monkeypatch: Any) -
 
 def test_both_halves_know_the_same_images_and_folders():
     """The worker never imports trainload, so that each half holds its own list."""
-    from trainload.workload import datasets_images, subset_files
-    from trainload_worker.data.dataset import image_folder as images_folder
+    from trainload.workload.data import images as datasets_images
+    from trainload.workload.subset import files as subset_files
+    from trainload_worker.data import image_folder as images_folder
 
     assert datasets_images.IMAGE_SUFFIXES == images_folder.SUFFIXES
     assert datasets_images.TRAIN_FOLDER == images_folder.TRAIN_FOLDER

@@ -8,7 +8,7 @@ _LARGEST = 1 << 61
 
 
 def printable(name: str) -> str:
-    """The same name without halves of characters, which JSON can hold but no file."""
+    """The name with lone surrogates replaced: JSON can hold them, UTF-8 files cannot."""
     return name.encode("utf-8", "replace").decode()
 
 

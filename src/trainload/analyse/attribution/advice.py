@@ -32,9 +32,9 @@ _PARTS: tuple[tuple[Topic, float, tuple[str, ...]], ...] = (
 
 
 def advise(ranks: Sequence[RankLayers]) -> tuple[Advice, ...]:
-    """One entry for each thing worth doing, the largest share of a step first.
+    """Advice on what to change, the largest share of a step first; empty where nothing stands out.
 
-    Of several processes the one that a claim fits best speaks; the subject then names it.
+    With several ranks an advice is taken from the rank it fits best, and `subject` names that rank.
     """
     timed = [rank for rank in ranks if rank.step_s > 0]
     if not timed:

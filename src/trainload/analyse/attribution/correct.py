@@ -1,4 +1,4 @@
-"""Traced steps corrected to the steps nobody traced, and the update shared over the layers.
+"""Traced step times scaled to those of untraced steps, and the update shared over the layers.
 
 Whole nanoseconds throughout: what is scaled or shared still sums exactly.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NEAR_STEPS = 100
 """Steps to either side of a window that count as near it."""
 ENOUGH_STEPS = 20
-"""Untraced steps near a window from which on no farther one is asked."""
+"""With so many untraced steps near a window, no farther one is used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class Corrected:
 
     parts: Mapping[Part, int]
     all_scaled: bool
-    """Even what is usually kept had to shrink: tracing slowed the work itself."""
+    """Whether kernel and copy times were scaled too, since tracing slowed those as well."""
 
 
 def share(total: int, weights: Sequence[int]) -> list[int]:

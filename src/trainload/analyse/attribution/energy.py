@@ -34,14 +34,14 @@ class PowerRange:
     high_w: float
 
     def share(self, time_s: float) -> EnergyShare:
-        """The energy of a stretch of time of each step."""
+        """Joules of one step for `time_s` of it: at mean power, and at both ends of the range."""
         return EnergyShare(
             energy_j=self.mean_w * time_s, low_j=self.low_w * time_s, high_j=self.high_w * time_s
         )
 
 
 def find_power(summary: RunSummary, samples: pl.DataFrame, device: str) -> PowerRange | None:
-    """The power of a device in training; None without a meter of it.
+    """Mean power of a device during training, in watts; None where no meter reads that device.
 
     The mean is that of the run's energy summary. The range is, with readings of power, from
     their 5th to their 95th percentile in training; with a joule counter alone, the error of

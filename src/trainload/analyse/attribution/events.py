@@ -42,7 +42,7 @@ class Role(IntEnum):
     PROFILER_STEP = 7
     COMMUNICATION = 8
     ASYNCHRONOUS = 9
-    """A communication that runs beside the thread it began on."""
+    """A collective that runs asynchronously to the thread that started it."""
     NODE = 10
     ACCUMULATE = 11
     MODULE = 12

@@ -39,7 +39,7 @@ class TraceHeader:
     notes: tuple[str, ...] = ()
 
     def times_steps(self, index: int) -> bool:
-        """Whether a window's times count: one for memory does only where no other exists."""
+        """Whether step times are read from a window; from one for memory only without others."""
         timed = any(window.purpose == "time" for window in self.windows.values())
         facts = self.windows.get(index)
         return facts is None or not timed or facts.purpose == "time"

@@ -59,7 +59,7 @@ class _Lane:
         self.forward_seen = False
 
     def unwind(self, at_ns: int) -> None:
-        """Leave the frames that ended by an instant."""
+        """Pop the frames that end at or before `at_ns`."""
         stack = self.stack
         while stack and stack[-1].end_ns <= at_ns:
             frame = stack.pop()
@@ -298,7 +298,7 @@ def split_layer(name: str) -> tuple[str, str]:
 
 
 def choose_layering(window: Window) -> Layering:
-    """The best source of layers that a window has."""
+    """From which events to read the layers of this window: the most exact kind it has."""
     roles = set(window.roles)
     if Role.LAYER in roles:
         return "layer ranges"
@@ -308,7 +308,7 @@ def choose_layering(window: Window) -> Layering:
 
 
 def main_thread(window: Window) -> int:
-    """The thread that trains: that of the marks, else of the most ranges, else of operations."""
+    """The training thread: the one with most step marks, then ranges, then operations."""
     host, roles = window.host, window.roles
     counts: dict[int, list[int]] = {}
     wanted = (Role.MARK, Role.PROFILER_STEP), (Role.LAYER, Role.OPTIMIZER, Role.MODULE)

@@ -167,7 +167,7 @@ def _nest(
 
 
 def _unwind(thread: Thread, stack: list[tuple[int, int]], at_ns: int | None) -> None:
-    """Leave the events that ended by an instant; all of them for None."""
+    """Pop the events that end at or before `at_ns`; all of them for None."""
     while stack and (at_ns is None or stack[-1][0] <= at_ns):
         end_ns, _ = stack.pop()
         thread.change(end_ns, stack[-1][1] + 1 if stack else NOWHERE)

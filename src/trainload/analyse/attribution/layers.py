@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _NS = 1e9
 UNUSUAL = 4
-"""Times the usual: a traced step that long did more than train."""
+"""Times an untraced step: a traced one longer than that is left out: more than training ran."""
 
 
 def load_run_layers(run: Run, *, progress: Progress | None = None) -> RunLayers | None:
@@ -102,7 +102,7 @@ class _Trace:
 
     @property
     def device(self) -> str:
-        """Whose time is partitioned."""
+        """Device whose time is partitioned: `cpu`, `cuda:0`, …"""
         if self.header.device is not None:
             return self.header.device
         return "cpu" if self._device is None else f"cuda:{self._device}"
@@ -131,7 +131,7 @@ class _Trace:
                 self.steps.append((window.index, parts))
 
     def _add_labelled(self, window: Window, source: StepSource, steps: list[HostStep]) -> None:
-        """One of a framework whose events the worker has given to their layers already."""
+        """Partition one window of TensorFlow, JAX or MXNet, whose events carry their layers."""
         self.layering = "layer ranges"
         self._damaged += window.damaged
         self._note_window(window, source, None)
@@ -143,7 +143,7 @@ class _Trace:
                 self.steps.append((window.index, parts))
 
     def _wanted(self, window: Window, source: StepSource, steps: list[HostStep]) -> list[HostStep]:
-        """The steps of a window that count: whole ones, of those that the header names."""
+        """The steps of a window that took time and that the header, where there is one, lists."""
         facts = self.header.windows.get(window.index)
         if facts is not None:
             if source != "marks":

@@ -19,7 +19,7 @@ Layer = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedMemory:
-    """What the allocator told of one layer, its children not included."""
+    """Bytes that the allocator recorded for one layer, its children not included."""
 
     activation_bytes: int
     peak_bytes: int | None

@@ -24,7 +24,7 @@ class HostStep:
 
 
 def find_steps(window: Window) -> tuple[StepSource, list[HostStep]]:
-    """The window's steps in order of time, and what told them."""
+    """The window's steps in order of time, and the kind of event they were read from."""
     marks = _named(window, Role.MARK)
     if len(marks) >= 2:
         # A number left out means a mark that was lost: two steps must not pass for one. A number

@@ -29,7 +29,7 @@ FORM = 2
 
 
 def store_ranks(run: Run, ranks: Sequence[RankLayers]) -> None:
-    """Keep what was worked out; silently not, where the folder may not be written."""
+    """Save the attribution in the run directory; does nothing where that is not writable."""
     import polars as pl
 
     if not os.access(run.path, os.W_OK):
@@ -44,7 +44,7 @@ def store_ranks(run: Run, ranks: Sequence[RankLayers]) -> None:
 
 
 def restore_ranks(run: Run) -> tuple[RankLayers, ...] | None:
-    """What was kept for these very traces by this very version; None without."""
+    """The saved attribution of these traces; None where none fits them and this version."""
     found = load_layer_table(run.path)
     if found is None:
         return None

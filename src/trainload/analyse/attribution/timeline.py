@@ -16,7 +16,7 @@ from trainload.analyse.attribution.types import Kind, Phase
 
 
 class Mode(IntEnum):
-    """How far an owner had the host's thread."""
+    """What a host thread did for an owner: an operation, a range alone, or a synchronisation."""
 
     OPERATION = 0
     RANGE = 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from trainload.analyse.attribution._stream import Broken, JsonText, Progress, open_bytes
@@ -34,12 +33,7 @@ class TraceReader(AbstractContextManager["TraceReader"]):
         self._bare = False
         self._started = self._read_head()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def windows(self) -> Iterator[Window]:

@@ -1,6 +1,6 @@
 """What attribution says of a run: plain frozen values, each time in seconds of one step.
 
-Every figure is measured from the traced windows and corrected to the steps nobody traced.
+Every figure is measured in the traced windows and scaled to the time of untraced steps.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Choice:
 
 @dataclass
 class _Tally:
-    """What is counted of one pattern while sampling."""
+    """Matches of one pattern in the sampled lines."""
 
     pattern: Pattern
     lines: int = 0

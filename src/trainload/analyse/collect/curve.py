@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from tempfile import SpooledTemporaryFile
-from types import TracebackType
 
 _POINT = struct.Struct("<dq")
 _KEPT_BYTES = 1 << 24
@@ -23,12 +22,7 @@ class ProgressCurve:
     def __enter__(self) -> ProgressCurve:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     @property

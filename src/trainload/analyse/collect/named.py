@@ -34,17 +34,17 @@ _BAR = (
 _RUN_BAR = _BAR.format(elapsed="elapsed_clock")
 _EPOCH_BAR = _BAR.format(elapsed="epoch_elapsed_clock")
 
-_STUDY_E = _pattern(
-    "study-e",
-    "study E's log of each epoch: loss, train and test accuracy, err-top1, err-top5, time cost",
+_EDGE = _pattern(
+    "edge-evaluation",
+    "Zanchetta's edge evaluation, each epoch: loss, accuracies, err-top1, err-top5, time cost",
     rf"^Epoch (?P<epoch>\d+)\. Loss: (?P<loss>{_LOSS}), Train acc (?P<train_accuracy>{_N}), "
     rf"Test acc (?P<test_accuracy>{_N})",
     rf"^Epoch (?P<epoch>\d+) training: err-top1=(?P<top1_error>{_N}) err-top5=(?P<top5_error>{_N})",
     rf"^Epoch (?P<epoch>\d+) time cost: (?P<epoch_time_s>{_N})",
 )
-_STUDY_P = _pattern(
+_TENSORFLOW = _pattern(
     "tensorflow",
-    "TensorFlow printouts as in study P: step, loss, top-1, top-n, (… examples/sec; … sec/batch)",
+    "TensorFlow printouts: step, loss, top-1, top-n, (… examples/sec; … sec/batch)",
     r"(?:\b[Ee]poch:? ?\[?(?P<epoch>\d+)\]?, *)?"
     r"\b(?:[Ss]tep|[Ii]ter(?:ation)?):? ?(?P<iteration>\d+)"
     rf"(?:/(?P<iterations>\d+))?, *(?:[Tt]raining )?[Ll]oss *[=:] *(?P<loss>{_LOSS})"
@@ -144,7 +144,7 @@ _GENERIC = _pattern(
 NAMED: Final[Mapping[str, Pattern]] = {
     pattern.name: pattern
     for pattern in (
-        _STUDY_E, _STUDY_P, _HUGGING_FACE, _KERAS, _MXNET, _IMAGENET, _LIGHTNING, _TQDM, _GENERIC,
+        _EDGE, _TENSORFLOW, _HUGGING_FACE, _KERAS, _MXNET, _IMAGENET, _LIGHTNING, _TQDM, _GENERIC,
     )
 }  # fmt: skip
 """In order of preference: of two that fit equally many lines, the earlier is taken."""

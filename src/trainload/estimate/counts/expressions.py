@@ -1,4 +1,4 @@
-"""Study R's analytical expressions: memory cells, two complexities, redundancy of memory.
+"""Analytical expressions of Jamgharyan 2024: memory cells, two complexities, redundancy of memory.
 
 Source: T. V. Jamgharyan, Recommendations for the Deployment of Equipment for Training Neural
 Networks, 2024, doi:10.56243/18294898-2024.3-84, expressions 1 to 4, after Subbotin 2003. Where the

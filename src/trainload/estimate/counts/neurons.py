@@ -1,4 +1,4 @@
-"""Neurons of each kind of layer and the operations of one: T(μ,i) of study R.
+"""Neurons of each kind of layer and the operations of one: T(μ,i) of Jamgharyan 2024.
 
 The paper defines no T(μ,i). Read here: a neuron is one value of a layer's output for one example;
 with n inputs it multiplies n times and adds n - 1 times, once more for a threshold, and evaluating

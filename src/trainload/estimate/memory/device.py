@@ -40,7 +40,7 @@ class DeviceMemory:
 def find_device_memory(device: Device | None, target: Target | None = None) -> DeviceMemory:
     """What is known of a device; `target` overrules whose choices the step makes."""
     target = target or target_of(device)
-    known = _capability(device)
+    known = None if device is None else device.capability
     capability = known or DEFAULT_CAPABILITY
     architecture = None if known is None and device is not None else _architecture(capability)
     overhead, overhead_source = _context(architecture)
@@ -73,18 +73,8 @@ def target_of(device: Device | None) -> Target:
 def _load() -> dict[str, Any]:
     file = resources.files("trainload.estimate.memory") / "device.json"
     document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    assert document["format"] == FORMAT, "device_memory.json"
+    assert document["format"] == FORMAT, "device.json"
     return document
-
-
-def _capability(device: Device | None) -> tuple[int, int] | None:
-    if device is None:
-        return None
-    for text, names in _load()["capabilities"].items():
-        if text != "source" and device.name in names:
-            major, _, minor = text.partition(".")
-            return int(major), int(minor)
-    return None
 
 
 def _architecture(capability: tuple[int, int]) -> str:
@@ -108,18 +98,17 @@ def _capacity(device: Device | None) -> tuple[Span | None, str | None]:
     nominal = None if device is None else device.value("memory_bytes")
     if device is None or nominal is None:
         return None, None
-    seen = _load()["seen_bytes"].get(device.name)
+    seen = device.figures["cuda_memory_bytes"]
     if seen is not None:
-        value = int(seen["value"])
-        return Span(value_bytes=value, low_bytes=value, high_bytes=value), seen["source"]
+        value = int(seen.value)
+        return Span(value_bytes=value, low_bytes=value, high_bytes=value), seen.source
     if device.kind == "own":
         # A user's own figure is taken at its word.
         value = round(nominal)
         return Span(value_bytes=value, low_bytes=value, high_bytes=value), "the device's own file"
-    shares = _load()["kept_shares"]
-    shared = _is_shared(device)
-    kind = "shared" if shared else "ecc" if device.name in shares["ecc"]["devices"] else "gpu"
-    kept = shares[kind]
+    corrected = device.value("ecc_memory_fraction") is not None
+    kind = "shared" if _is_shared(device) else "ecc" if corrected else "gpu"
+    kept = _load()["kept_shares"][kind]
     span = Span(
         value_bytes=round(nominal * (1 - kept["value"])),
         low_bytes=round(nominal * (1 - kept["high"])),

@@ -25,7 +25,7 @@ PLAIN_CHANNELS = 3
 """Up to which oneDNN convolves an input as it lies."""
 SPREAD = 0.10
 """Of log(measured / estimated), rounded up from the cases that were measured after the rules were
-chosen (`fresh` in docs/measurements/raw/memory_ram.json)."""
+chosen (`fresh` in docs/measurements/raw/memory_ram.jsonl.gz)."""
 
 
 @dataclass(frozen=True, kw_only=True)

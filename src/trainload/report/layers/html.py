@@ -27,8 +27,10 @@ from trainload.report.layers.wording import (
     render_part,
     share_of,
 )
-from trainload.report.markup import escape, render_details, render_table
-from trainload.report.wording import clean_text
+from trainload.report.markup import escape, render_canvas, render_details, render_table
+from trainload.report.run.plots import series_names
+from trainload.report.run.view import RunView
+from trainload.report.wording import clean_text, render_sentence
 from trainload.units import render_percent, render_seconds
 
 MOST_ROWS = 1500
@@ -38,18 +40,19 @@ MOST_ROWS_BESIDE = 100
 LEGEND_PARTS = ("forward", "backward", "update", "idle: host")
 
 
-def render_layers_section(
-    layers: RunLayers, plots: Sequence[RankPlots], anchor: str, legends: Sequence[Sequence[str]]
-) -> str:
-    """The whole section; `legends` are the names of the lines of each figure, by its position."""
+def render_layers_section(view: RunView) -> str:
+    """The whole section; empty for a run without an attribution."""
+    layers = view.layers
+    if layers is None:
+        return ""
     if not layers.ranks:
         nothing = '<p class="quiet">No step was traced.</p>'
         return f"<section><h3>Where each step goes</h3>{nothing}</section>"
     several = len(layers.ranks) > 1
     blocks = []
-    for at, (rank, plot) in enumerate(zip(layers.ranks, plots, strict=False)):
+    for at, (rank, plot) in enumerate(zip(layers.ranks, view.plots.layers, strict=False)):
         most = MOST_ROWS if at == 0 else MOST_ROWS_BESIDE
-        block = _render_rank(rank, plot, anchor, legends, most)
+        block = _render_rank(rank, plot, view, most)
         if several:
             state = " open" if at == 0 else ""
             title = escape(f"Rank {rank.rank}: {render_head(rank)}")
@@ -69,7 +72,7 @@ def _render_advice(layers: RunLayers) -> str:
     sentences = render_all_advice(layers)
     if not sentences:
         return ""
-    items = "".join(f"<li>{escape(_sentence(text))}</li>" for text in sentences)
+    items = "".join(f"<li>{escape(render_sentence(text))}</li>" for text in sentences)
     return f'<div class="advice"><h4>What to do next</h4><ol>{items}</ol></div>'
 
 
@@ -83,15 +86,11 @@ def _render_ranks(layers: RunLayers) -> str:
     )
 
 
-def _render_rank(
-    rank: RankLayers,
-    plot: RankPlots,
-    anchor: str,
-    legends: Sequence[Sequence[str]],
-    most_rows: int,
-) -> str:
+def _render_rank(rank: RankLayers, plot: RankPlots, view: RunView, most_rows: int) -> str:
+    anchor, drawn = view.anchor, view.plots.data["figures"]
     figures = "".join(
-        _render_figure(title, f"{anchor}-plot-{at}", legends[at])
+        f"<figure><h4>{escape(title)}</h4>"
+        f"{render_canvas(title, f'{anchor}-plot-{at}', series_names(drawn[at]))}</figure>"
         for at, title in enumerate(plot.titles, start=plot.first_figure)
     )
     return (
@@ -150,20 +149,6 @@ def _render_icicle(rank: RankLayers, name: str) -> str:
     )
 
 
-def _render_figure(title: str, name: str, series: Sequence[str]) -> str:
-    legend = "".join(
-        f'<label><input type="checkbox" checked data-plot="{name}" data-series="{at}">'
-        f'<span class="swatch s{at % 8}"></span><span>{escape(line)}</span></label>'
-        for at, line in enumerate(series)
-    )
-    return (
-        f"<figure><h4>{escape(title)}</h4>"
-        f'<div class="canvas" id="{name}" role="img" aria-label="{escape(title)}"></div>'
-        f'<div class="legend" role="group" aria-label="Series of {escape(title)}">{legend}</div>'
-        "</figure>"
-    )
-
-
 def _render_layer_table(rank: RankLayers, most: int) -> str:
     if not rank.nodes:
         return ""
@@ -207,10 +192,10 @@ def _sort_value(value: float | None) -> str:
 
 
 def _render_notes(rank: RankLayers) -> str:
-    notes = (render_method(rank), _sentence(f"tracing: {render_cost(rank.cost)}"), *rank.notes)
-    items = "".join(f"<li>{escape(_sentence(clean_text(note)))}</li>" for note in notes)
+    notes = (
+        render_method(rank),
+        render_sentence(f"tracing: {render_cost(rank.cost)}"),
+        *rank.notes,
+    )
+    items = "".join(f"<li>{escape(render_sentence(clean_text(note)))}</li>" for note in notes)
     return f'<ul class="notes quiet">{items}</ul>'
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"

@@ -96,7 +96,7 @@ def _rank_row(
 
 
 def _own_work_s(rank: RankLayers) -> float:
-    """The step without waiting for others: they all end it together, so this tells them apart."""
+    """Seconds of a step without communication, in which ranks wait for each other."""
     return rank.step_s - rank.parts.get("communication", 0.0)
 
 

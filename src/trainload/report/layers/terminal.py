@@ -169,7 +169,7 @@ class _LayerTree:
 
 
 def _short(label: str) -> str:
-    """A name that leaves room for its figures."""
+    """The name, cut at LONGEST_NAME cells."""
     return label if len(label) <= LONGEST_NAME else f"{label[: LONGEST_NAME - 1]}…"
 
 

@@ -47,7 +47,7 @@ def _check_whole(source: Path) -> None:
 
 
 def _absence(run: Run, rank: int) -> str:
-    """Why there is no trace, and what to do."""
+    """Why the run has no trace of that rank, and what to do about it."""
     if run.running:
         return f"{run.path} still runs: its trace is written when it ends"
     found = (rank_of(file.name) for file in run.path.glob(TRACE_GLOB))

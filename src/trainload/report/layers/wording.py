@@ -101,7 +101,7 @@ def ordered_parts(parts: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 def render_cost(cost: WindowCost) -> str:
-    """What tracing cost, against what it might cost."""
+    """Seconds that tracing cost, their share of the training and the budget, where known."""
     windows = f"{cost.windows:,} window{'' if cost.windows == 1 else 's'}"
     if cost.budget is None and cost.fraction is None:
         return f"{windows} of a trace from elsewhere" if cost.windows else "a trace from elsewhere"

@@ -5,13 +5,13 @@ Draws what `estimate` found; the curve is drawn by the page's script from its da
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trainload.estimate.memory.answer import Alternative, MemoryAnswer
 from trainload.estimate.memory.fit import MemoryEstimate, Span
 from trainload.estimate.memory.replay import CATEGORIES, CurvePoint, thin_curve
-from trainload.report.markup import escape, render_details, render_json
+from trainload.report.markup import escape, render_details
 from trainload.report.memory.wording import (
     NO_LAYER,
     SPANS,
@@ -25,7 +25,8 @@ from trainload.report.memory.wording import (
     render_peak_place,
     render_reason,
 )
-from trainload.report.run.html import load_asset, load_plotlyjs, render_policy
+from trainload.report.page import THEME, render_controls, render_page
+from trainload.report.wording import render_sentence
 from trainload.units import render_bytes, render_percent
 
 MOST_POINTS = 1500
@@ -37,54 +38,23 @@ _UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 def render_memory_html(answer: MemoryAnswer, head: str) -> str:
     """The page as text; MissingPart where plotly is not installed."""
-    script, library = load_asset("memory.js"), load_plotlyjs()
-    style = load_asset("report.css") + load_asset("memory.css")
-    return "\n".join(
-        (
-            "<!DOCTYPE html>",
-            '<html lang="en" data-theme="auto">',
-            '<head><meta charset="utf-8">',
-            render_policy(library, script),
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark">',
-            '<link rel="icon" href="data:,">',
-            f"<title>{escape(_title(answer))} – trainload</title>",
-            f"<style>{style}</style></head>",
-            "<body>",
-            '<a class="skip" href="#content">Skip to the answer</a>',
-            f'<header class="top"><h1>{escape(head)}</h1></header>{_render_controls()}',
-            '<main id="content" tabindex="-1">',
-            _render_verdict(answer),
-            _render_why(answer),
-            _render_help(answer),
-            _render_notes(answer),
-            "</main>",
-            "<footer><p>Made by trainload. An estimate: the step was traced on tensors without "
-            "numbers and replayed through a simulation of torch's allocator; nothing was run."
-            "</p></footer>",
-            f'<script type="application/json" id="data">{render_json(_curve(answer))}</script>',
-            f"<script>{library}</script>",
-            f"<script>{script}</script>",
-            "</body></html>\n",
-        )
+    return render_page(
+        title=_title(answer),
+        skip="Skip to the answer",
+        top=f'<header class="top"><h1>{escape(head)}</h1></header>'
+        + render_controls("How the page looks", (THEME,)),
+        sections=[section(answer) for section in _SECTIONS],
+        footer="Made by trainload. An estimate: the step was traced on tensors without numbers and "
+        "replayed through a simulation of torch's allocator; nothing was run.",
+        data=_curve(answer),
+        styles=("report.css", "memory.css"),
+        script="memory.js",
     )
 
 
 def _title(answer: MemoryAnswer) -> str:
     verdict = answer.estimate.verdict if answer.estimate is not None else "not known"
     return f"{answer.title}: {verdict}"
-
-
-def _render_controls() -> str:
-    choices = "".join(
-        f'<label><input type="radio" name="theme" value="{value}"'
-        f"{' checked' if value == 'auto' else ''}><span>{value}</span></label>"
-        for value in ("auto", "light", "dark")
-    )
-    return (
-        '<form class="controls" aria-label="How the page looks">'
-        f"<fieldset><legend>Theme</legend>{choices}</fieldset></form>"
-    )
 
 
 def _render_verdict(answer: MemoryAnswer) -> str:
@@ -95,13 +65,13 @@ def _render_verdict(answer: MemoryAnswer) -> str:
         title = "Not known" if ram is None else render_bytes(ram.growth_bytes.value_bytes)
         return (
             f'<section class="verdict"><h2>{escape(title)}</h2>'
-            f"<p>{escape(_sentence(said))}</p></section>"
+            f"<p>{escape(render_sentence(said))}</p></section>"
         )
     words = estimate.verdict if answer.device is not None else "No device is named"
     return (
         f'<section class="verdict {_KINDS.get(estimate.verdict, "")}">'
         f"<h2>{escape(words[:1].upper() + words[1:])}</h2>"
-        f"<p>{escape(_sentence(render_reason(answer)))}</p>{_render_gauge(estimate)}</section>"
+        f"<p>{escape(render_sentence(render_reason(answer)))}</p>{_render_gauge(estimate)}</section>"
     )
 
 
@@ -175,7 +145,7 @@ def _render_parts(estimate: MemoryEstimate) -> str:
     return (
         f'<div class="peak"><h4>What is held at the fullest moment: '
         f"{escape(render_bytes(peak.total_bytes))}</h4>"
-        f'<p class="quiet">{escape(_sentence(where))}</p>'
+        f'<p class="quiet">{escape(render_sentence(where))}</p>'
         f'<div class="share" role="img" aria-label="Parts of the peak; the list gives each">'
         f'{"".join(pieces)}</div><ul class="parts">{"".join(keys)}</ul></div>'
     )
@@ -266,7 +236,7 @@ def _render_notes(answer: MemoryAnswer) -> str:
         notes.append(f"context of the process, {context}: {room.overhead_source}")
         if room.capacity_source is not None:
             notes.append(f"what the device offers: {room.capacity_source}")
-    items = "".join(f"<li>{escape(_sentence(note))}</li>" for note in notes)
+    items = "".join(f"<li>{escape(render_sentence(note))}</li>" for note in notes)
     return f'<section><h3>Taken for granted</h3><ul class="notes quiet">{items}</ul></section>'
 
 
@@ -313,5 +283,6 @@ def _phases(points: Sequence[CurvePoint]) -> list[tuple[str, int, int]]:
     ]
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
+_SECTIONS: tuple[Callable[[MemoryAnswer], str], ...]
+_SECTIONS = (_render_verdict, _render_why, _render_help, _render_notes)
+"""Each gives its HTML, or nothing where the answer has nothing for it."""

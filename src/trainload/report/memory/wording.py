@@ -24,7 +24,7 @@ GIVES_BACK = (
 
 
 def render_chance(chance: float | None) -> str:
-    """A chance in words, without false exactness."""
+    """A probability in percent, from "below 0.1 %" to "above 99.9 %"; a dash when missing."""
     if chance is None:
         return MISSING
     if chance < 0.001:
@@ -77,17 +77,17 @@ def render_peak_place(estimate: MemoryEstimate) -> str:
 
 
 def render_between(span: Span) -> str:
-    """The range of a figure."""
+    """Low and high end of a figure: `1.2 GiB … 1.4 GiB`."""
     return f"{render_bytes(span.low_bytes)} … {render_bytes(span.high_bytes)}"
 
 
 def render_operation(name: str) -> str:
-    """An operation as people call it."""
+    """An operation's name without torch's `aten.` and `.default`."""
     return name.removeprefix("aten.").removesuffix(".default")
 
 
 def render_part(name: str) -> str:
-    """A part of the peak."""
+    """Name of a category of memory at the peak, in words."""
     return "optimizer state" if name == "optimizer" else name
 
 
@@ -103,7 +103,7 @@ def group_layers(sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def render_gain(gain_bytes: int | None) -> str:
-    """How much less is needed, or how much more."""
+    """Bytes saved, in words; "more" where an alternative needs more, a dash when missing."""
     if gain_bytes is None:
         return MISSING
     if gain_bytes == 0:

@@ -95,7 +95,7 @@ _ORDER = ("CPU load", "GPU load", "Memory load", "CPU load by core")
 
 
 def choose_figures(columns: Iterable[str]) -> list[Figure]:
-    """The plots for some states; loads first."""
+    """Columns grouped into plots by quantity and unit; loads first."""
     held: dict[str, list[str]] = {group.title: [] for group in _GROUPS}
     for column in columns:
         group = next((g for g in _GROUPS if g.holds(column)), None)
@@ -135,7 +135,7 @@ class RunPlots:
 
 
 def plot_run(run: Run, summary: RunSummary, layers: RunLayers | None = None) -> RunPlots:
-    """Everything to be drawn of one run; with its attribution, where it has one."""
+    """A run's figures and their data; those of layers only where it has an attribution."""
     unit, seconds = _time_unit(summary.duration_s)
     figures = choose_figures(summary.columns)
     drawn = [c for f in figures if f.note is None for c in f.columns]

@@ -39,7 +39,7 @@ _LOAD_UNITS = ("fraction", "bytes", "W", "°C", "Hz", "1/s", "bytes/s", "V", "A"
 
 @dataclass(frozen=True, kw_only=True)
 class LoadRow:
-    """One state in words, over the training phase."""
+    """One metered column in words: min, mean and max over the training phase."""
 
     column: str
     min: str
@@ -237,7 +237,7 @@ def counter_rows(summary: RunSummary, manifest: Manifest) -> list[tuple[str, str
 
 
 def machine_rows(machine: Machine | None) -> list[Row]:
-    """What the machine is; one row saying so where the record does not."""
+    """Cores, memory, limits and GPUs, as label and text; one row saying so where not known."""
     if machine is None:
         return [("machine", "not known: the record does not say")]
     cores = f"{machine.logical_cores} logical"
@@ -288,7 +288,7 @@ def setting_rows(setting: RecordedSetting) -> list[Row]:
 
 
 def workload_rows(manifest: Manifest) -> list[Row]:
-    """What was trained, on what, how long."""
+    """Model or script, data, optimizer, batch size and length, as label and text."""
     workload = manifest.workload
     rows = [("model", clean_text(manifest.model_name or MISSING))]
     if isinstance(workload, RecordedScript):

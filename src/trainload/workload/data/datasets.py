@@ -24,7 +24,7 @@ KEYPOINT_CLASS_COUNTS: Mapping[str, int] = {
     "PL": 8694,
     "VSIT": 13092,
 }
-"""Frames per class, 101,136 in all; source: study L (Finocchiaro 2024), table 3.1."""
+"""Frames per class, 101,136 in all; source: Finocchiaro 2024, table 3.1."""
 
 FLOAT32_MAX = 3.4028234663852886e38
 

@@ -1,6 +1,6 @@
 """A balanced subset of an image folder: which classes, which images, and how well they balance.
 
-Reads the folder through `subset_scan` and draws by `subset_draw`; writes nothing.
+Reads the folder through `subset.scan` and draws by `subset.draw`; writes nothing.
 """
 
 import os

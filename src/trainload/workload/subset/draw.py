@@ -1,6 +1,6 @@
 """Draws of one image a class from the same zone of sizes, with a running balance; pure.
 
-After study E (Zanchetta 2022), section 4.2 and figure 4.3. Its zones, from the mean X and the
+After Zanchetta 2022, section 4.2 and figure 4.3. Its zones, from the mean X and the
 deviation σ of the file sizes: A from X+σ to X+2σ, B from X to X+σ, C from X−σ to X, D from X−2σ
 to X−σ, each with its lower end; what lies outside is drawn again. Its text adds draws of A and B
 to the balance and subtracts those of C and D, while the figure adds X − size for C and D, which

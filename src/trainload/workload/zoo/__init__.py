@@ -1,5 +1,5 @@
 """The zoo: published networks and parametric families as layer graphs, one file each.
 
-Each file has the options a network takes and the function that writes its graph; the registry of
-names is `trainload.workload.zoo.models`.
+Each file has the options a network takes, the function that writes its graph, and its entries in
+`MODELS`; `trainload.workload.zoo.models` lists the files.
 """

@@ -1,6 +1,7 @@
 """AlexNet in one column."""
 
 from trainload.workload.graph.layers import LayerGraph
+from trainload.workload.zoo.model import Model
 from trainload.workload.zoo.options import DroppingImageOptions
 
 _CONVOLUTIONS = (
@@ -40,3 +41,8 @@ def alexnet_graph(options: DroppingImageOptions) -> LayerGraph:
         draft.add(f"classifier.relu{number}", "relu")
     draft.add("classifier.output", "linear", units=options.classes)
     return draft.finish("alexnet")
+
+
+_PAPER = "Krizhevsky: One Weird Trick for Parallelizing Convolutional Neural Networks"
+
+MODELS = {"alexnet": Model(build=alexnet_graph, examples="images", source=_PAPER, year=2014)}

@@ -2,6 +2,7 @@
 
 from trainload.workload.graph.draft import GraphDraft
 from trainload.workload.graph.layers import LayerGraph
+from trainload.workload.zoo.model import Model
 from trainload.workload.zoo.options import ImageOptions
 
 _GROWTH = 32
@@ -50,3 +51,10 @@ def _add_dense_block(draft: GraphDraft, prefix: str, depth: int) -> None:
 def _add_norm_relu(draft: GraphDraft, prefix: str, number: str) -> None:
     draft.add(f"{prefix}.norm{number}", "batch_norm")
     draft.add(f"{prefix}.relu{number}", "relu")
+
+
+_PAPER = "Huang et al.: Densely Connected Convolutional Networks"
+
+MODELS = {
+    "densenet121": Model(build=densenet121_graph, examples="images", source=_PAPER, year=2017)
+}

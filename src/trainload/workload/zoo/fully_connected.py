@@ -6,6 +6,7 @@ from typing import Annotated
 from trainload.checked import Bounds
 from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.mlp import Activation, MlpOptions, mlp_graph
+from trainload.workload.zoo.model import Model
 from trainload.workload.zoo.options import Classes, Rate
 
 
@@ -35,3 +36,12 @@ def fully_connected_graph(options: FullyConnectedOptions) -> LayerGraph:
         )
     )
     return replace(graph, name="fully_connected")
+
+
+_PAPER = "Rumelhart, Hinton, Williams: Learning Representations by Back-Propagating Errors"
+
+MODELS = {
+    "fully_connected": Model(
+        build=fully_connected_graph, examples="features", source=_PAPER, year=1986, family=True
+    )
+}

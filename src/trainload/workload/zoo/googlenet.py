@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from trainload.workload.graph.draft import GraphDraft
 from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.inception_parts import add_conv
+from trainload.workload.zoo.model import Model
 from trainload.workload.zoo.options import DroppingImageOptions, Rate
 
 _MODULES = (
@@ -70,3 +71,8 @@ def _add_inception(draft: GraphDraft, prefix: str, channels: tuple[int, ...]) ->
     )
     branches.append(add_conv(draft, f"{prefix}.branch4.project", pooled, 1))
     draft.add(f"{prefix}.concat", "concat", *branches)
+
+
+_PAPER = "Szegedy et al.: Going Deeper with Convolutions"
+
+MODELS = {"googlenet": Model(build=googlenet_graph, examples="images", source=_PAPER, year=2015)}

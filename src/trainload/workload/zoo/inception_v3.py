@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from trainload.workload.graph.draft import GraphDraft
 from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.inception_parts import Pair, add_conv
+from trainload.workload.zoo.model import Model
 from trainload.workload.zoo.options import DroppingImageOptions, Side
 
 Steps = Sequence[tuple[int, Pair]]
@@ -132,3 +133,10 @@ def _add_branch(
             source=source,
         )
     return source
+
+
+_PAPER = "Szegedy et al.: Rethinking the Inception Architecture for Computer Vision"
+
+MODELS = {
+    "inception_v3": Model(build=inception_v3_graph, examples="images", source=_PAPER, year=2016)
+}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from trainload.workload.graph.layers import LayerGraph
+from trainload.workload.zoo.model import Model
 from trainload.workload.zoo.options import Channels, Classes, ImageOptions, Side
 
 
@@ -34,3 +35,8 @@ def lenet5_graph(options: LeNetOptions) -> LayerGraph:
         draft.add(f"classifier.tanh{number}", "tanh")
     draft.add("classifier.output", "linear", units=options.classes)
     return draft.finish("lenet5")
+
+
+_PAPER = "LeCun et al.: Gradient-Based Learning Applied to Document Recognition"
+
+MODELS = {"lenet5": Model(build=lenet5_graph, examples="images", source=_PAPER, year=1998)}

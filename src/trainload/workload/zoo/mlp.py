@@ -1,10 +1,11 @@
-"""The multilayer perceptron family of study L: blocks of linear, activation and dropout."""
+"""The multilayer perceptron family of Finocchiaro 2024: blocks of linear, activation, dropout."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from trainload.checked import Bounds
 from trainload.workload.graph.layers import LayerGraph, build_graph
+from trainload.workload.zoo.model import Model
 from trainload_worker.protocol.graph import LayerSpec
 
 Activation = Literal["relu", "leaky_relu", "tanh", "sigmoid", "silu"]
@@ -12,7 +13,7 @@ Activation = Literal["relu", "leaky_relu", "tanh", "sigmoid", "silu"]
 
 @dataclass(frozen=True, kw_only=True)
 class MlpOptions:
-    """Shape of a multilayer perceptron; the defaults are study L's base configuration."""
+    """Shape of a multilayer perceptron; the defaults are Finocchiaro's (2024) base."""
 
     inputs: Annotated[int, Bounds(low=1, high=10**7)] = 75
     hidden_blocks: Annotated[int, Bounds(low=0, high=1000)] = 3
@@ -58,3 +59,8 @@ def mlp_graph(options: MlpOptions) -> LayerGraph:
         )
     )
     return build_graph("mlp", layers)
+
+
+_PAPER = "Finocchiaro: An Outlook on Machine Learning Resource Requirements"
+
+MODELS = {"mlp": Model(build=mlp_graph, examples="features", source=_PAPER, year=2024)}

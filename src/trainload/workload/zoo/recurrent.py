@@ -6,6 +6,7 @@ from typing import Annotated
 from trainload.checked import Bounds
 from trainload.workload.graph.draft import GraphDraft
 from trainload.workload.graph.layers import LayerGraph
+from trainload.workload.zoo.model import Model
 from trainload.workload.zoo.options import Classes, Rate, Width
 
 Steps = Annotated[int, Bounds(low=1, high=10**6)]
@@ -61,3 +62,20 @@ def recurrent_graph(options: RecurrentOptions) -> LayerGraph:
     draft.add_dropout("dropout", options.dropout)
     draft.add("output", "linear", units=options.classes)
     return draft.finish("recurrent")
+
+
+MODELS = {
+    "lstm_lm": Model(
+        build=lstm_lm_graph,
+        examples="tokens",
+        source="Zaremba, Sutskever, Vinyals: Recurrent Neural Network Regularization",
+        year=2014,
+    ),
+    "recurrent": Model(
+        build=recurrent_graph,
+        examples="sequences",
+        source="Hochreiter, Schmidhuber: Long Short-Term Memory",
+        year=1997,
+        family=True,
+    ),
+}

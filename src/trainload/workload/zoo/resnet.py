@@ -7,6 +7,7 @@ from typing import Annotated
 from trainload.checked import Bounds
 from trainload.workload.graph.draft import GraphDraft
 from trainload.workload.graph.layers import LayerGraph
+from trainload.workload.zoo.model import Model
 from trainload.workload.zoo.options import Classes, ImageOptions, Side, Width
 
 Block = Callable[[GraphDraft, str, int, int], int]
@@ -141,3 +142,18 @@ def _add_conv(
         bias=False,
     )
     draft.add(f"{prefix}.norm{number}", "batch_norm")
+
+
+_RESNET = "He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition"
+
+MODELS = {
+    "resnet18": Model(build=resnet18_graph, examples="images", source=_RESNET, year=2016),
+    "resnet50": Model(build=resnet50_graph, examples="images", source=_RESNET, year=2016),
+    "resnet152": Model(build=resnet152_graph, examples="images", source=_RESNET, year=2016),
+    "conv_residual": Model(
+        build=conv_residual_graph, examples="images", source=_RESNET, year=2016, family=True
+    ),
+    "conv_bottleneck": Model(
+        build=conv_bottleneck_graph, examples="images", source=_RESNET, year=2016, family=True
+    ),
+}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from trainload.workload.graph.draft import GraphDraft
 from trainload.workload.graph.layers import LayerGraph
+from trainload.workload.zoo.model import Model
 from trainload.workload.zoo.options import DroppingImageOptions
 
 _SQUEEZED = (16, 16, 32, 32, 48, 48, 64, 64)
@@ -53,3 +54,15 @@ def _add_fire(draft: GraphDraft, prefix: str, squeezed: int) -> None:
         )
         branches.append(draft.add(f"{branch}_relu", "relu"))
     draft.add(f"{prefix}.concat", "concat", *branches)
+
+
+_SQUEEZENET = "Iandola et al.: SqueezeNet: AlexNet-Level Accuracy with 50x Fewer Parameters"
+
+MODELS = {
+    "squeezenet1_0": Model(
+        build=squeezenet1_0_graph, examples="images", source=_SQUEEZENET, year=2016
+    ),
+    "squeezenet1_1": Model(
+        build=squeezenet1_1_graph, examples="images", source=_SQUEEZENET, year=2016
+    ),
+}

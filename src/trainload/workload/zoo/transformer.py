@@ -6,6 +6,7 @@ from typing import Annotated
 from trainload.checked import Bounds
 from trainload.workload.graph.draft import GraphDraft
 from trainload.workload.graph.layers import LayerGraph
+from trainload.workload.zoo.model import Model
 from trainload.workload.zoo.options import Classes, Rate, Width
 from trainload.workload.zoo.recurrent import Layers, Steps, Vocabulary
 
@@ -54,3 +55,12 @@ def _add_layer(draft: GraphDraft, prefix: str, options: TransformerOptions) -> N
     draft.add_dropout(f"{prefix}.dropout2", options.dropout)
     draft.add(f"{prefix}.add2", "add", entry, draft.last)
     draft.add(f"{prefix}.norm2", "layer_norm")
+
+
+_PAPER = "Vaswani et al.: Attention Is All You Need"
+
+MODELS = {
+    "transformer_encoder": Model(
+        build=transformer_encoder_graph, examples="tokens", source=_PAPER, year=2017
+    )
+}

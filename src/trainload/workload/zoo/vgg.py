@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from trainload.workload.graph.layers import LayerGraph
+from trainload.workload.zoo.model import Model
 from trainload.workload.zoo.options import DroppingImageOptions
 
 
@@ -33,3 +34,11 @@ def _vgg_graph(name: str, depths: Sequence[int], options: DroppingImageOptions) 
         draft.add_dropout(f"classifier.dropout{number}", options.dropout)
     draft.add("classifier.output", "linear", units=options.classes)
     return draft.finish(name)
+
+
+_VGG = "Simonyan, Zisserman: Very Deep Convolutional Networks for Large-Scale Image Recognition"
+
+MODELS = {
+    "vgg11": Model(build=vgg11_graph, examples="images", source=_VGG, year=2015),
+    "vgg16": Model(build=vgg16_graph, examples="images", source=_VGG, year=2015),
+}
