@@ -5,6 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from trainload_worker.protocol.offers import list_offers
+
+FRAMEWORK_NAMES = ", ".join(offer.name for offer in list_offers())
+"""Those that a user may name, for help texts."""
+
 
 def print_rendered(rendered: Any) -> None:
     """Print a rich renderable on standard output; not folded where that is no terminal."""

@@ -11,7 +11,8 @@ from typing import Any
 
 import typer
 
-from trainload.cli.printing import complain
+from trainload.cli.printing import FRAMEWORK_NAMES, complain
+from trainload_worker.protocol.offers import DEFAULT_FRAMEWORK
 
 EPILOG = """\b
 Examples:
@@ -88,7 +89,7 @@ def run_verb(
     rate: float = typer.Option(10.0, help="Samples a second, 1 to 100."),
     timeout: float | None = typer.Option(None, help="Seconds after which the run is ended."),
     framework: str | None = typer.Option(
-        None, help="torch (the default), tensorflow, jax or mxnet; a resumed run keeps its own."
+        None, help=f"{FRAMEWORK_NAMES} (default the first); a resumed run keeps its own."
     ),
     python: str | None = typer.Option(
         None, help="Interpreter that has the framework; default its environment."
@@ -195,7 +196,7 @@ def _choose(
         )
     if model is None:
         raise UsageError("name a model or a script, or a run to continue with --resume")
-    framework = framework or "torch"
+    framework = framework or DEFAULT_FRAMEWORK
     return _Chosen(
         framework=framework,
         traced=traces_layers_by_default(model, framework),
@@ -205,23 +206,19 @@ def _choose(
 
 def find_interpreter(framework: str, python: str | None) -> str:
     """The interpreter for the framework; says before anything starts what is missing or wrong."""
-    from trainload.errors import UsageError
-    from trainload.run import FRAMEWORKS, ready_interpreter
+    from trainload.run import find_framework, ready_interpreter
 
-    if framework == "fake":
+    if not find_framework(framework).distributions:
         return python or sys.executable
-    if framework not in FRAMEWORKS:
-        known = ", ".join(FRAMEWORKS)
-        raise UsageError(f"--framework {framework}: unknown; this version runs {known}")
     return ready_interpreter(framework, python)
 
 
 def _explain_import(framework: str, python: str, result: Any) -> None:
     """Say so where the worker never came as far as to name its framework's version."""
-    from trainload.run import FRAMEWORKS, explain_import
+    from trainload.run import explain_import, find_framework
 
-    silent = result.outcome in ("failed", "killed") and framework in FRAMEWORKS
-    if silent and "framework_version" not in result.manifest.software:
+    silent = "framework_version" not in result.manifest.software
+    if silent and result.outcome in ("failed", "killed") and find_framework(framework).modules:
         failure = explain_import(framework, python)
         if failure is not None:
             complain(failure)

@@ -8,22 +8,10 @@ from __future__ import annotations
 
 import time
 from array import array
-from typing import Any, Callable, Mapping, Protocol
+from typing import Any, Callable, Protocol
 
+from trainload_worker.protocol.offers import find_offer
 from trainload_worker.protocol.spec import ImagesSpec, Spec
-
-_FILES: Mapping[str, str] = {
-    "torch": "image files are decoded and resized by Pillow, as the cache's are",
-    "tensorflow": "image files are decoded and resized by TensorFlow: pixels differ a little "
-    "from the cache's",
-    "mxnet": "image files are decoded and resized by MXNet: pixels differ a little "
-    "from the cache's",
-}
-_NAMES: Mapping[str, str] = {
-    "torch": "torch's DataLoader in {} processes",
-    "tensorflow": "tf.data with {} parallel calls",
-    "mxnet": "Gluon's DataLoader in {} threads",
-}
 
 
 class Loader(Protocol):
@@ -62,16 +50,12 @@ class Feed:
 
 def loader_notes(spec: Spec) -> list[str]:
     """What the record should say of a loader that is not our own."""
-    loader = spec.training.loader
-    if loader.kind != "native" or spec.framework not in _NAMES:
+    loader, native = spec.training.loader, find_offer(spec.framework).native_loader
+    if loader.kind != "native" or native is None:
         return []
-    notes = [
-        f"training rows come from {_NAMES[spec.framework].format(loader.workers)}; "
-        "validation rows from the cache"
-    ]
-    if reads_files(spec):
-        notes.append(_FILES[spec.framework])
-    return notes
+    described = native.described.format(loader.workers)
+    notes = [f"training rows come from {described}; validation rows from the cache"]
+    return [*notes, native.image_files] if reads_files(spec) else notes
 
 
 def reads_files(spec: Spec) -> bool:

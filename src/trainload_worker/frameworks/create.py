@@ -1,0 +1,105 @@
+"""Makes backends and probes by what their frameworks offer; imports one only when asked for."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Iterable, Sequence, cast
+
+from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.frameworks.backends import Backend, KeptBackend, LayerSummary, Opened, Probe
+from trainload_worker.process.events import EventWriter
+from trainload_worker.protocol.offers import (
+    FRAMEWORKS,
+    Offer,
+    UnknownFramework,
+    find_offer,
+    import_part,
+    list_offers,
+)
+from trainload_worker.protocol.spec import LayersSpec, Spec, TraceSpec
+from trainload_worker.windows.graph_windows import LayerWindows, TracedBackend
+
+
+def create_backend(spec: Spec) -> KeptBackend:
+    """Imports the framework and readies its backend; FrameworkError where it cannot be imported."""
+    offer = _find(spec.framework)
+    if spec.setting.threads is not None:
+        for name in offer.thread_variables:
+            os.environ[name] = str(spec.setting.threads)
+    backend: KeptBackend = _import(offer, "backend").create(spec)
+    return backend
+
+
+def create_probe(framework: str, events: EventWriter) -> tuple[Probe, Opened]:
+    """The probe for scripts of that framework, which it imports; FrameworkError if it cannot."""
+    offer = _find(framework)
+    if not offer.scripts:
+        known = _names(one for one in list_offers() if one.scripts)
+        raise SpecError(f"scripts of {framework!r} cannot be watched; this worker knows {known}")
+    module = _import(offer, "probe")
+    return module.StepProbe(events), module.open_framework()
+
+
+def create_layer_probe(framework: str, events: EventWriter, layers: LayersSpec | None) -> Probe:
+    """The probe that tells layers of any program apart; without a request one that does nothing."""
+    if layers is None:
+        return NoProbe()
+    offer = _find(framework)
+    if not offer.script_layers:
+        known = _names(one for one in list_offers() if one.script_layers)
+        raise SpecError(f"layers of {framework!r} cannot be told apart; this worker knows {known}")
+    probe: Probe = _import(offer, "layers").LayerProbe(events, layers)
+    return probe
+
+
+def watch_layers(
+    backend: Backend, spec: Spec, summaries: Sequence[LayerSummary], events: EventWriter
+) -> tuple[Backend, Probe]:
+    """The backend to train with and the probe that tells layers apart, where that is asked for."""
+    offer = _find(spec.framework)
+    if spec.layers is None or offer.script_layers:
+        return backend, create_layer_probe(spec.framework, events, spec.layers)
+    if not offer.graph_layers:
+        raise SpecError(f"layers of {spec.framework!r} cannot be told apart; leave --layers out")
+    traced = cast("TracedBackend", backend)
+    windows = LayerWindows(traced, spec, spec.layers, summaries, events)
+    return windows, windows
+
+
+def trace_operations(spec: TraceSpec, events: EventWriter) -> dict[str, Any]:
+    """Traces a step's operations without running it; what the trace has, as an event's fields."""
+    offer = _find(spec.framework)
+    if not offer.op_trace:
+        known = _names(one for one in list_offers() if one.op_trace)
+        raise SpecError(f"steps of {spec.framework} cannot be traced; only those of {known}")
+    found: dict[str, Any] = _import(offer, "fake_step.trace").trace_step(spec, events)
+    return found
+
+
+class NoProbe:
+    """Watches nothing."""
+
+    def attach(self) -> None:
+        """Nothing to begin."""
+
+    def finish(self) -> None:
+        """Nothing to end."""
+
+
+def _find(framework: str) -> Offer:
+    try:
+        return find_offer(framework)
+    except UnknownFramework:
+        known = ", ".join(sorted(FRAMEWORKS))
+        raise SpecError(f"framework {framework!r} is unknown; this worker has {known}") from None
+
+
+def _import(offer: Offer, part: str) -> Any:
+    try:
+        return import_part(offer.name, part)
+    except (ImportError, OSError) as error:
+        raise FrameworkError(f"{offer.name} cannot be imported: {error}") from error
+
+
+def _names(offers: Iterable[Offer]) -> str:
+    return ", ".join(offer.name for offer in offers)
