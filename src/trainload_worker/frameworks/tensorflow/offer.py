@@ -1,7 +1,5 @@
 """What TensorFlow offers; imports nothing of it."""
 
-from __future__ import annotations
-
 from trainload_worker.protocol.offers import NativeLoader, Offer
 
 OFFER = Offer(

@@ -1,6 +1,6 @@
 """Trains with torch on the CPU or on one CUDA device; needs no numpy.
 
-On a CUDA device no step waits for another: `clock_torch` learns their ends from events.
+On a CUDA device no step waits for another: `clock` learns their ends from events.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import contextlib
 import time
 from array import array
 from importlib import metadata
-from typing import Any, Callable, Mapping, Protocol, Sequence
+from typing import Any, Mapping, Protocol, Sequence
 
 import torch
 from torch.nn import functional
 
 from trainload_worker.data.dataset import PIXEL_SCALE, PIXEL_SHIFT, Dataset
 from trainload_worker.data.split import Split
-from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.errors import FrameworkError
 from trainload_worker.frameworks.backends import (
     CONFUSION_CLASSES,
     Evaluation,
@@ -27,13 +27,14 @@ from trainload_worker.frameworks.backends import (
 from trainload_worker.frameworks.torch.clock import CudaStepClock
 from trainload_worker.frameworks.torch.graph import GraphModule, count_parameters
 from trainload_worker.frameworks.torch.loader import TorchLoader
+from trainload_worker.frameworks.torch.optimizers import build_optimizer
 from trainload_worker.frameworks.torch.state import TorchState
 from trainload_worker.frameworks.torch.weights import (
     NOTE_WITHOUT_NUMPY,
     can_draw,
     load_initial_weights,
 )
-from trainload_worker.protocol.spec import OptimizerSpec, Spec
+from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.metrics import TOP
 
@@ -277,39 +278,6 @@ class HostStepClock:
         """All steps since the last call."""
         batch, self._batch = self._batch, StepBatch([], [])
         return batch
-
-
-def _sgd(parameters: Any, spec: OptimizerSpec) -> Any:
-    return torch.optim.SGD(
-        parameters,
-        lr=spec.learning_rate,
-        weight_decay=spec.weight_decay,
-        momentum=spec.momentum,
-    )
-
-
-def _plain(name: str) -> Callable[[Any, OptimizerSpec], Any]:
-    def build(parameters: Any, spec: OptimizerSpec) -> Any:
-        optimizer = getattr(torch.optim, name)
-        return optimizer(parameters, lr=spec.learning_rate, weight_decay=spec.weight_decay)
-
-    return build
-
-
-_OPTIMIZERS: Mapping[str, Callable[[Any, OptimizerSpec], Any]] = {
-    "adam": _plain("Adam"),
-    "adamw": _plain("AdamW"),
-    "sgd": _sgd,
-    "rmsprop": _plain("RMSprop"),
-    "adagrad": _plain("Adagrad"),
-}
-
-
-def build_optimizer(spec: OptimizerSpec, model: Any) -> Any:
-    """The optimizer of a run over all of the model's parameters."""
-    if spec.name not in _OPTIMIZERS:
-        raise SpecError(f"optimizer {spec.name!r} is unknown to torch here")
-    return _OPTIMIZERS[spec.name](model.parameters(), spec)
 
 
 def _describe_accelerator(device: Any) -> dict[str, str | None]:

@@ -1,6 +1,6 @@
 """Does a few real steps of a user's build function; run as a script, measured from outside.
 
-python steps_of_build_torch.py my.py build BATCH PRECISION OPTIMIZER MOMENTUM STEPS
+python steps_of_build.py my.py build BATCH PRECISION OPTIMIZER MOMENTUM STEPS
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import torch
 
 from trainload_worker.data.dataset import PIXEL_SCALE, PIXEL_SHIFT
 from trainload_worker.errors import ScriptError, WorkerProblem
-from trainload_worker.frameworks.torch.backend import batch_loss, build_optimizer
+from trainload_worker.frameworks.torch.backend import batch_loss
 from trainload_worker.frameworks.torch.fake_step.trace import (
     MEASURE,
     Enough,
@@ -25,6 +25,7 @@ from trainload_worker.frameworks.torch.fake_step.trace import (
     explain,
 )
 from trainload_worker.frameworks.torch.graph import GraphModule
+from trainload_worker.frameworks.torch.optimizers import build_optimizer
 from trainload_worker.process.script import run_script
 from trainload_worker.protocol.spec import (
     BuildSpec,
