@@ -1,6 +1,6 @@
 """Dispatches a real training step on fake tensors and leaves its op trace; trains nothing.
 
-What the step is made of comes from `op_trace_sources_torch`; this file marks its parts and says in
+What the step is made of comes from `sources`; this file marks its parts and says in
 one line why a step cannot be traced.
 """
 
