@@ -70,7 +70,7 @@ class StepSource(Protocol):
         """Steps finished since the last call; `drain` first waits for those still running."""
 
 
-class Backend(Protocol):
+class Backend(StepSource, Protocol):
     """One framework on one device."""
 
     def open(self) -> Opened:
@@ -81,9 +81,6 @@ class Backend(Protocol):
 
     def run_step(self, rows: array[int]) -> None:
         """Trains on those rows of the data set; may return before the device has finished."""
-
-    def collect(self, drain: bool) -> StepBatch:
-        """Steps finished since the last call; `drain` first waits for those still running."""
 
     def evaluate(self) -> Evaluation:
         """Runs the model over all validation rows."""

@@ -22,7 +22,10 @@ from trainload_worker.windows.graph_windows import LayerWindows, TracedBackend
 
 def create_backend(spec: Spec) -> KeptBackend:
     """Imports the framework and readies its backend; FrameworkError where it cannot be imported."""
-    offer = _find(spec.framework)
+    offer, precision = _find(spec.framework), spec.training.precision
+    if precision not in offer.precisions:
+        known = " or ".join(offer.precisions)
+        raise SpecError(f"{offer.name} trains in {known} here, not in {precision}")
     if spec.setting.threads is not None:
         for name in offer.thread_variables:
             os.environ[name] = str(spec.setting.threads)

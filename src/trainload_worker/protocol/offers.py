@@ -52,6 +52,8 @@ class Offer:
     """Environment variables that its number of threads is read from when it is imported."""
     trains: bool = True
     """Whether weights are trained on the data's values, which must then be readable."""
+    precisions: Tuple[str, ...] = ("float32",)
+    """Those that built-in models can be trained in."""
     scripts: bool = False
     """Whether the steps of a user's unchanged script can be timed (`probe.py`)."""
     script_layers: bool = False

@@ -18,7 +18,7 @@ from flax import nnx
 
 from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.split import Split
-from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.errors import FrameworkError
 from trainload_worker.frameworks.arrays.rows import Rows, normalise
 from trainload_worker.frameworks.backends import Evaluation, LayerSummary, Opened, StepBatch
 from trainload_worker.frameworks.jax.graph import GraphModule
@@ -42,8 +42,6 @@ class JaxBackend:
     """One model, its optimizer and its data; rows stay in host memory until their step."""
 
     def __init__(self, spec: Spec) -> None:
-        if spec.training.precision != "float32":
-            raise SpecError(f"jax trains in float32 here, not in {spec.training.precision}")
         self._spec = spec
         self._clock = WaitingClock(wait=lambda loss: loss.block_until_ready(), read=float)
         self.state: JaxState

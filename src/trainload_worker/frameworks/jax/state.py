@@ -15,12 +15,7 @@ from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import SLOTS, slot_name
 
 _RUNNING = {"mean": "running_mean", "variance": "running_var"}
-_FIELDS = {
-    "momentum_buffer": "trace",
-    "exp_avg": "mu",
-    "exp_avg_sq": "nu",
-    "square_avg": "nu",
-}
+_FIELDS = {"momentum_buffer": "trace", "exp_avg": "mu", "exp_avg_sq": "nu", "square_avg": "nu"}
 """Where Optax's states keep a slot; adagrad's state is the slot itself."""
 
 

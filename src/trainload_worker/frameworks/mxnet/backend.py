@@ -15,7 +15,7 @@ from mxnet import autograd, gluon, nd
 
 from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.split import Split
-from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.errors import FrameworkError
 from trainload_worker.frameworks.arrays.rows import Rows, normalise
 from trainload_worker.frameworks.backends import Evaluation, LayerSummary, Opened, StepBatch
 from trainload_worker.frameworks.mxnet.graph import GraphBlock
@@ -38,8 +38,6 @@ class MxnetBackend:
     """One model, its trainer and its data; rows stay in host memory until their step."""
 
     def __init__(self, spec: Spec) -> None:
-        if spec.training.precision != "float32":
-            raise SpecError(f"mxnet trains in float32 here, not in {spec.training.precision}")
         self._spec = spec
         self._on_gpu = bool(spec.setting.accelerators)
         self._context: Any = mxnet.gpu(0) if self._on_gpu else mxnet.cpu(0)

@@ -111,9 +111,4 @@ class Adagrad(Rule):
         weight -= rate * gradient / (nd.sqrt(squares) + 1e-10)
 
 
-_RULES: Mapping[str, Any] = {
-    "adam": Adam,
-    "adamw": Adam,
-    "rmsprop": RmsProp,
-    "adagrad": Adagrad,
-}
+_RULES: Mapping[str, Any] = {"adam": Adam, "adamw": Adam, "rmsprop": RmsProp, "adagrad": Adagrad}

@@ -6,10 +6,9 @@ On a CUDA device no step waits for another: `clock` learns their ends from event
 from __future__ import annotations
 
 import contextlib
-import time
 from array import array
 from importlib import metadata
-from typing import Any, Mapping, Protocol, Sequence
+from typing import Any, Mapping, Sequence
 
 import torch
 from torch.nn import functional
@@ -37,25 +36,13 @@ from trainload_worker.frameworks.torch.weights import (
 from trainload_worker.protocol.spec import Spec
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.metrics import TOP
+from trainload_worker.training.step_clocks import ReturnClock
+from trainload_worker.training.step_clocks import StepClock as StepClock
 
 _EVALUATION_ROWS = 4096
 """Of plain features, which are small; other rows are evaluated in the batches of training."""
 
-_FORMS: Mapping[str, Any] = {
-    "float32": torch.float32,
-    "uint8": torch.uint8,
-    "int64": torch.int64,
-}
-
-
-class StepClock(Protocol):
-    """Learns when steps ended and what their loss was."""
-
-    def mark(self, loss: Any) -> None:
-        """Notes that a step has been given to the device."""
-
-    def collect(self, drain: bool) -> StepBatch:
-        """Steps that ended since the last call."""
+_FORMS: Mapping[str, Any] = {"float32": torch.float32, "uint8": torch.uint8, "int64": torch.int64}
 
 
 def create(spec: Spec) -> TorchBackend:
@@ -263,21 +250,11 @@ def _wrap(dataset: Dataset, shape: Any) -> tuple[Any, Any]:
     return values.view(-1, *shape), torch.frombuffer(dataset.labels, dtype=torch.int64)
 
 
-class HostStepClock:
+class HostStepClock(ReturnClock):
     """On the CPU a step has ended when the call returns, and its loss costs nothing to read."""
 
     def __init__(self) -> None:
-        self._batch = StepBatch([], [])
-
-    def mark(self, loss: Any) -> None:
-        """Reads the clock and the loss, None where it is not known."""
-        self._batch.end_s.append(time.monotonic())
-        self._batch.loss.append(None if loss is None else loss.item())
-
-    def collect(self, drain: bool) -> StepBatch:  # noqa: ARG002 - nothing is ever under way
-        """All steps since the last call."""
-        batch, self._batch = self._batch, StepBatch([], [])
-        return batch
+        super().__init__(lambda loss: None if loss is None else loss.item())
 
 
 def _describe_accelerator(device: Any) -> dict[str, str | None]:

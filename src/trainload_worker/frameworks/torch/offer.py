@@ -8,6 +8,7 @@ OFFER = Offer(
     lowest=(1, 13),
     below=(3, 0),
     modules=("torch",),
+    precisions=("float32", "bf16"),
     scripts=True,
     script_layers=True,
     graph_layers=("cpu", "cuda"),

@@ -9,13 +9,8 @@ import torch
 from trainload_worker.errors import SpecError
 from trainload_worker.protocol.spec import OptimizerSpec
 
-_CLASSES: Mapping[str, Any] = {
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
-    "rmsprop": torch.optim.RMSprop,
-    "adagrad": torch.optim.Adagrad,
-}
+_NAMES = ("Adam", "AdamW", "SGD", "RMSprop", "Adagrad")
+_CLASSES: Mapping[str, Any] = {name.lower(): getattr(torch.optim, name) for name in _NAMES}
 
 
 def build_optimizer(spec: OptimizerSpec, model: Any) -> Any:

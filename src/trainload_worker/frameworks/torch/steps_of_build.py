@@ -13,13 +13,8 @@ from typing import Any
 
 import torch
 
-_RULES = {
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
-    "rmsprop": torch.optim.RMSprop,
-    "adagrad": torch.optim.Adagrad,
-}
+_NAMES = ("Adam", "AdamW", "SGD", "RMSprop", "Adagrad")
+_RULES = {name.lower(): getattr(torch.optim, name) for name in _NAMES}
 
 
 def main(

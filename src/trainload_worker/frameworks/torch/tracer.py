@@ -18,10 +18,7 @@ from typing import Any
 import torch
 from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
 from torch.autograd import profiler as kineto
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from trainload_worker.frameworks.torch.modules import ModuleNames
 

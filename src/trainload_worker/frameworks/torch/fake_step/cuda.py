@@ -19,6 +19,18 @@ _CUDNN_VERSION = 91900
 _RNN_MODES = {"RNN_RELU": 0, "RNN_TANH": 1, "LSTM": 2, "GRU": 3}
 """Numbered as in cudnn.h."""
 
+_DOING_NOTHING = (
+    *("_lazy_init", "init", "set_device", "synchronize", "empty_cache", "ipc_collect"),
+    *("manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all"),
+    *("set_stream", "set_per_process_memory_fraction", "reset_peak_memory_stats"),
+    *("reset_max_memory_allocated", "reset_accumulated_memory_stats"),
+)
+_ZERO = (
+    *("current_device", "_exchange_device", "_maybe_exchange_device", "utilization"),
+    *("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"),
+)
+"""Functions of torch.cuda whose answer is 0: the only device, and memory that nobody counts."""
+
 
 def stand_in(capability: tuple[int, int]) -> None:
     """Everything that makes a program take its way on CUDA, for a GPU of that capability."""
@@ -67,8 +79,8 @@ def _answer_questions(capability: tuple[int, int]) -> None:
         uuid=None,
     )
     answers: dict[str, Any] = {
-        "_lazy_init": _saying(None),
-        "init": _saying(None),
+        **{name: _saying(None) for name in _DOING_NOTHING},
+        **{name: _saying(0) for name in _ZERO},
         "is_available": lambda: True,
         "is_initialized": lambda: True,
         # Torch's autocast takes bf16 on every GPU; older ones emulate it.
@@ -76,46 +88,21 @@ def _answer_questions(capability: tuple[int, int]) -> None:
             including_emulation or capability >= (8, 0)
         ),
         "device_count": lambda: 1,
-        "current_device": _saying(0),
-        "set_device": _saying(None),
-        "synchronize": _saying(None),
-        "empty_cache": _saying(None),
-        "ipc_collect": _saying(None),
         "get_device_name": lambda *_args: properties.name,
         "get_device_capability": lambda *_args: capability,
         "get_device_properties": lambda *_args: properties,
         "mem_get_info": lambda *_args: (_MEMORY_BYTES, _MEMORY_BYTES),
         "memory_stats": lambda *_args: {},
         "memory_summary": lambda *_args, **_kwargs: "",
-        "manual_seed": _saying(None),
-        "manual_seed_all": _saying(None),
-        "seed": _saying(None),
-        "seed_all": _saying(None),
         "get_rng_state": lambda *_args: torch.zeros(16, dtype=torch.uint8),
         "get_rng_state_all": lambda: [torch.zeros(16, dtype=torch.uint8)],
-        "set_rng_state": _saying(None),
-        "set_rng_state_all": _saying(None),
         "Event": _Event,
         "Stream": _Stream,
         "stream": lambda *_args: contextlib.nullcontext(),
         "device": lambda *_args: contextlib.nullcontext(),
         "current_stream": lambda *_args: _Stream(),
         "default_stream": lambda *_args: _Stream(),
-        "set_stream": _saying(None),
-        "_exchange_device": _saying(0),
-        "_maybe_exchange_device": _saying(0),
-        "set_per_process_memory_fraction": _saying(None),
     }
-    for name in ("memory_allocated", "max_memory_allocated", "memory_reserved"):
-        answers[name] = _saying(0)
-    for name in ("max_memory_reserved", "utilization"):
-        answers[name] = _saying(0)
-    for name in (
-        "reset_peak_memory_stats",
-        "reset_max_memory_allocated",
-        "reset_accumulated_memory_stats",
-    ):
-        answers[name] = _saying(None)
     for name, answer in answers.items():
         setattr(cuda, name, answer)
     torch._C._cuda_getDeviceCount = lambda: 1
@@ -174,11 +161,7 @@ class _Event:
 class _Stream(_Event):
     cuda_stream = 0
 
-    def wait_stream(self, _other: Any) -> None:
-        """Nothing to wait for."""
-
-    def wait_event(self, _other: Any) -> None:
-        """Nothing to wait for."""
+    wait_stream = wait_event = _Event.wait
 
     def record_event(self, event: Any = None) -> Any:
         """An event that has happened."""

@@ -43,12 +43,7 @@ class FakeDispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is not typ
     """Takes every operation while it is entered."""
 
     def __init__(
-        self,
-        log: OpTraceLog,
-        where: Callable[[], tuple[str, str]],
-        *,
-        on_cuda: bool,
-        adopts: bool,
+        self, log: OpTraceLog, where: Callable[[], tuple[str, str]], *, on_cuda: bool, adopts: bool
     ) -> None:
         super().__init__()
         self.log = log

@@ -87,19 +87,12 @@ def _batch_norm(
     )
     given = weight is not None and bias is not None
     both = (mean is None) == (variance is None) and (mean is not None or training)
+    rest = (weight, bias, mean, variance, training, momentum, eps)
     few = source.dim() >= 3 and source.shape[0] <= _CUDNN_BATCH_LIMIT
     if cudnn_enabled and training and given and both and few and not halves and eps >= 1e-5:
-        return torch.cudnn_batch_norm(
-            source.contiguous(memory_format=_suggested(source)),
-            weight,
-            bias,
-            mean,
-            variance,
-            training,
-            momentum,
-            eps,
-        )[0]
-    return torch.native_batch_norm(source, weight, bias, mean, variance, training, momentum, eps)[0]
+        source = source.contiguous(memory_format=_suggested(source))
+        return torch.cudnn_batch_norm(source, *rest)[0]
+    return torch.native_batch_norm(source, *rest)[0]
 
 
 def _suggested(source: Any) -> Any:
@@ -118,39 +111,13 @@ def _rms_norm(source: Any, shape: Any, weight: Any = None, eps: float | None = N
     return (scaled * weight).to(source.dtype)
 
 
-def _lstm(
-    source: Any,
-    states: Any,
-    weights: Any,
-    has_biases: bool,
-    layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> Any:
-    return run_recurrent(
-        2, source, states[0], states[1], weights, has_biases, layers, dropout, train,
-        bidirectional, batch_first,
-    )  # fmt: skip
+def _lstm(source: Any, states: Any, weights: Any, *options: Any) -> Any:
+    return run_recurrent(2, source, states[0], states[1], weights, *options)
 
 
 def _recurrent(mode: int) -> Any:
-    def run(
-        source: Any,
-        state: Any,
-        weights: Any,
-        has_biases: bool,
-        layers: int,
-        dropout: float,
-        train: bool,
-        bidirectional: bool,
-        batch_first: bool,
-    ) -> Any:
-        return run_recurrent(
-            mode, source, state, None, weights, has_biases, layers, dropout, train,
-            bidirectional, batch_first,
-        )[:2]  # fmt: skip
+    def run(source: Any, state: Any, weights: Any, *options: Any) -> Any:
+        return run_recurrent(mode, source, state, None, weights, *options)[:2]
 
     return run
 

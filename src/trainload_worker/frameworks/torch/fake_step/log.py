@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from itertools import islice
 from typing import Any, Iterator, Mapping
 
 FORMAT = 1
@@ -114,11 +115,7 @@ class OpTraceLog:
 
 
 def _batches(lines: Iterator[str], size: int) -> Iterator[list[str]]:
-    batch: list[str] = []
-    for line in lines:
-        batch.append(line)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
+    batch = list(islice(lines, size))
+    while batch:
         yield batch
+        batch = list(islice(lines, size))

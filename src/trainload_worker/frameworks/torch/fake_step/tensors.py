@@ -241,22 +241,9 @@ def _nested(shape: Any, value: Any) -> Any:
 def make(form: Form, store: Storage) -> FakeTensor:
     """A fake tensor on a storage."""
     place = _XLA if form.on_cuda else _CPU
-    tensor = _wrap(
-        FakeTensor,
-        form.shape,
-        form.strides,
-        form.offset,
-        None,
-        form.dtype,
-        torch.strided,
-        place,
-        False,
-        False,
-        None,
-        False,
-        False,
-        _KEYS if form.on_cuda else None,
-    )
+    layout = (form.shape, form.strides, form.offset, None, form.dtype, torch.strided, place)
+    keys = _KEYS if form.on_cuda else None
+    tensor = _wrap(FakeTensor, *layout, False, False, None, False, False, keys)
     tensor.form, tensor.store = form, store
     return tensor  # type: ignore[no-any-return]
 

@@ -76,14 +76,6 @@ def _truth(condition: Any, *_args: Any, **_kwargs: Any) -> bool:
     return bool(condition)
 
 
-def _any(*conditions: Any) -> bool:
-    return any(conditions)
-
-
-def _all(*conditions: Any) -> bool:
-    return all(conditions)
-
-
 def _equal(first: Any, second: Any) -> bool:
     if isinstance(first, (tuple, list)) and isinstance(second, (tuple, list)):
         return len(first) == len(second) and all(map(_equal, first, second))
@@ -94,20 +86,12 @@ def _itself(value: Any, *_args: Any, **_kwargs: Any) -> Any:
     return value
 
 
-def _nothing(*_args: Any, **_kwargs: Any) -> None:
-    return None
-
-
-def _always(_value: Any) -> bool:
-    return True
+def _saying(answer: Any) -> Any:
+    return lambda *_args, **_kwargs: answer
 
 
 def _none_of_them(*_args: Any) -> set[Any]:
     return set()
-
-
-def _never(_value: Any) -> bool:
-    return False
 
 
 def _as_it_is(function: Any = None, *_args: Any, **_kwargs: Any) -> Any:
@@ -125,13 +109,13 @@ _TRUTHS = (
 )
 _SHAPE_NAMES: Mapping[str, Any] = {
     **dict.fromkeys(_TRUTHS, _truth),
-    "sym_or": _any,
-    "sym_and": _all,
+    "sym_or": lambda *conditions: any(conditions),
+    "sym_and": lambda *conditions: all(conditions),
     "sym_eq": _equal,
     **dict.fromkeys(("guarding_hint_or_throw", "optimization_hint", "hint_int"), _itself),
-    **dict.fromkeys(("has_guarding_hint", "has_hint", "has_static_value"), _always),
-    **dict.fromkeys(("is_nested_int", "has_free_symbols", "is_symbolic"), _never),
-    "has_free_unbacked_symbols": _never,
+    **dict.fromkeys(("has_guarding_hint", "has_hint", "has_static_value"), _saying(True)),
+    **dict.fromkeys(("is_nested_int", "has_free_symbols", "is_symbolic"), _saying(False)),
+    "has_free_unbacked_symbols": _saying(False),
     "free_unbacked_symbols": _none_of_them,
     "free_symbols": _none_of_them,
     "GuardOnDataDependentSymNode": type("GuardOnDataDependentSymNode", (RuntimeError,), {}),
@@ -145,7 +129,7 @@ _ALGEBRA_NAMES = ("Basic", "Expr", "Float", "Integer", "Number", "Symbol")
 def leave_compiler_out() -> None:
     """Puts the stand-ins in place, where the real modules have not been loaded already."""
     light: dict[str, Mapping[str, Any]] = {
-        _COMPILER: {"disable": _as_it_is, "graph_break": _nothing},
+        _COMPILER: {"disable": _as_it_is, "graph_break": _saying(None)},
         _SHAPES: _SHAPE_NAMES,
         _FUNCTIONS: {"Max": max, "Min": min},
         _ALGEBRA: {name: type(name, (), {}) for name in _ALGEBRA_NAMES},
