@@ -17,7 +17,7 @@ CONFUSION_CLASSES = 1000
 
 @dataclass(frozen=True)
 class Opened:
-    """The framework as found: versions, and what it gave of the setting asked for."""
+    """Versions of the framework, and the device and threads it took of the setting asked for."""
 
     version: str
     software: Mapping[str, str | None]
@@ -74,16 +74,16 @@ class Backend(StepSource, Protocol):
     """One framework on one device."""
 
     def open(self) -> Opened:
-        """Takes the setting into use; FrameworkError where the device is not there."""
+        """Sets threads and selects the device; FrameworkError where the device is not there."""
 
     def build(self, dataset: Dataset, split: Split) -> list[LayerSummary]:
-        """Builds the model and the optimizer and takes the data over, without training."""
+        """Builds model and optimizer, prepares the data; the parameter count of each layer."""
 
     def run_step(self, rows: array[int]) -> None:
         """Trains on those rows of the data set; may return before the device has finished."""
 
     def evaluate(self) -> Evaluation:
-        """Runs the model over all validation rows."""
+        """Loss and hits of the model over all validation rows, in evaluation mode."""
 
 
 class KeptBackend(Backend, Protocol):
@@ -102,7 +102,7 @@ class Probe(Protocol):
     """Watches a user's program from inside; never stops it."""
 
     def attach(self) -> None:
-        """Begins to watch."""
+        """Installs its hooks."""
 
     def finish(self) -> None:
-        """Writes what is still held and stops watching."""
+        """Writes the events still held back and removes its hooks."""

@@ -8,14 +8,8 @@ from typing import Any, Iterable, Sequence, cast
 from trainload_worker.errors import FrameworkError, SpecError
 from trainload_worker.frameworks.backends import Backend, KeptBackend, LayerSummary, Opened, Probe
 from trainload_worker.process.events import EventWriter
-from trainload_worker.protocol.offers import (
-    FRAMEWORKS,
-    Offer,
-    UnknownFramework,
-    find_offer,
-    import_part,
-    list_offers,
-)
+from trainload_worker.protocol import offers
+from trainload_worker.protocol.offers import Offer
 from trainload_worker.protocol.spec import LayersSpec, Spec, TraceSpec
 from trainload_worker.windows.graph_windows import LayerWindows, TracedBackend
 
@@ -37,7 +31,7 @@ def create_probe(framework: str, events: EventWriter) -> tuple[Probe, Opened]:
     """The probe for scripts of that framework, which it imports; FrameworkError if it cannot."""
     offer = _find(framework)
     if not offer.scripts:
-        known = _names(one for one in list_offers() if one.scripts)
+        known = _names(one for one in offers.list_offers() if one.scripts)
         raise SpecError(f"scripts of {framework!r} cannot be watched; this worker knows {known}")
     module = _import(offer, "probe")
     return module.StepProbe(events), module.open_framework()
@@ -49,7 +43,7 @@ def create_layer_probe(framework: str, events: EventWriter, layers: LayersSpec |
         return NoProbe()
     offer = _find(framework)
     if not offer.script_layers:
-        known = _names(one for one in list_offers() if one.script_layers)
+        known = _names(one for one in offers.list_offers() if one.script_layers)
         raise SpecError(f"layers of {framework!r} cannot be told apart; this worker knows {known}")
     probe: Probe = _import(offer, "layers").LayerProbe(events, layers)
     return probe
@@ -73,7 +67,7 @@ def trace_operations(spec: TraceSpec, events: EventWriter) -> dict[str, Any]:
     """Traces a step's operations without running it; what the trace has, as an event's fields."""
     offer = _find(spec.framework)
     if not offer.op_trace:
-        known = _names(one for one in list_offers() if one.op_trace)
+        known = _names(one for one in offers.list_offers() if one.op_trace)
         raise SpecError(f"steps of {spec.framework} cannot be traced; only those of {known}")
     found: dict[str, Any] = _import(offer, "fake_step.trace").trace_step(spec, events)
     return found
@@ -83,26 +77,26 @@ class NoProbe:
     """Watches nothing."""
 
     def attach(self) -> None:
-        """Nothing to begin."""
+        """Installs no hook."""
 
     def finish(self) -> None:
-        """Nothing to end."""
+        """Has nothing to write."""
 
 
 def _find(framework: str) -> Offer:
     try:
-        return find_offer(framework)
-    except UnknownFramework:
-        known = ", ".join(sorted(FRAMEWORKS))
+        return offers.find_offer(framework)
+    except offers.UnknownFramework:
+        known = ", ".join(sorted(offers.FRAMEWORKS))
         raise SpecError(f"framework {framework!r} is unknown; this worker has {known}") from None
 
 
 def _import(offer: Offer, part: str) -> Any:
     try:
-        return import_part(offer.name, part)
+        return offers.import_part(offer.name, part)
     except (ImportError, OSError) as error:
         raise FrameworkError(f"{offer.name} cannot be imported: {error}") from error
 
 
-def _names(offers: Iterable[Offer]) -> str:
-    return ", ".join(offer.name for offer in offers)
+def _names(able: Iterable[Offer]) -> str:
+    return ", ".join(offer.name for offer in able)

@@ -28,7 +28,7 @@ class Ending:
     rank: int | None = None
     """Which of several processes ended it; None where none did, or there is only one."""
     signal: int | None = None
-    """The signal that ended that process without a last word."""
+    """The signal that ended that process before it wrote its end event."""
     events_lost: int = 0
     """Events that processes other than the writing one could not write."""
 

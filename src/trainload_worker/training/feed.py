@@ -36,7 +36,7 @@ class Feed:
         """Seconds in which steps have waited so far."""
 
     def begin_epoch(self, rows: array[int]) -> None:
-        """Tells a loader what comes; the cache needs no warning."""
+        """Hands the epoch's rows to the loader; does nothing for the cache."""
         if self._loader is not None:
             self._loader.begin_epoch(rows)
 
@@ -49,7 +49,7 @@ class Feed:
 
 
 def loader_notes(spec: Spec) -> list[str]:
-    """What the record should say of a loader that is not our own."""
+    """Notes for the record on the framework's own loader; empty where the cache brings the rows."""
     loader, native = spec.training.loader, find_offer(spec.framework).native_loader
     if loader.kind != "native" or native is None:
         return []
@@ -64,5 +64,5 @@ def reads_files(spec: Spec) -> bool:
 
 
 def cut_batches(rows: array[int], batch_size: int) -> list[list[int]]:
-    """An epoch's rows in portions."""
+    """An epoch's rows in batches; the last may be smaller."""
     return [rows[first : first + batch_size].tolist() for first in range(0, len(rows), batch_size)]

@@ -124,7 +124,7 @@ class JaxBackend:
         return JaxTracer(self._steps, layers)
 
     def _example(self, rows: int) -> tuple[Any, Any]:
-        """What a batch of that size looks like, without its values."""
+        """Shapes and types of a batch of that size, to compile for."""
         inputs = jax.ShapeDtypeStruct((rows, *self._rows.input_shape), self._rows.input_dtype)
         return inputs, jax.ShapeDtypeStruct((rows, *self._rows.target_shape), numpy.int32)
 

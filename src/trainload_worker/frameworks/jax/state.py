@@ -47,7 +47,7 @@ class JaxState:
         self._write((parameters, rest, kept, jnp.full_like(counter, steps)))
 
     def begin_epoch(self, epoch: int) -> None:
-        """Nothing: each step's key comes from its number."""
+        """Does nothing: each step's key comes from its number."""
 
     def _slot_trees(self, kept: Any) -> list[tuple[str, Any]]:
         """What Optax keeps of the parameters, by slot; none of sgd without momentum."""

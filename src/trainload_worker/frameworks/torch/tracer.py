@@ -51,7 +51,7 @@ class Tracer:
         return bool(torch.autograd._profiler_enabled())
 
     def open(self, memory: bool) -> None:
-        """Begins to trace."""
+        """Starts the profiler, hooks module calls; with `memory`, records allocations too."""
         activities = {kineto.ProfilerActivity.CPU}
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             activities.add(kineto.ProfilerActivity.CUDA)

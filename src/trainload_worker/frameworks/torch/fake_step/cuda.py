@@ -33,7 +33,7 @@ _ZERO = (
 
 
 def stand_in(capability: tuple[int, int]) -> None:
-    """Everything that makes a program take its way on CUDA, for a GPU of that capability."""
+    """Makes torch run as on a GPU of that capability; FrameworkError where it cannot."""
     open_autograd()
     _answer_questions(capability)
     take_cpu()
@@ -41,13 +41,13 @@ def stand_in(capability: tuple[int, int]) -> None:
 
 
 def take_cpu() -> None:
-    """The CPU alone: nothing is pretended but that tensors have numbers."""
+    """Prepares torch for fake tensors on the CPU: optimizers and initialisers accept them."""
     _take_fake_optimizers()
     _draw_nothing()
 
 
 def _draw_nothing() -> None:
-    """Numbers drawn again until all are small enough would be asked for."""
+    """Skips truncated normal draws for fake tensors: they repeat until all values are in range."""
     plain = torch.nn.init._no_grad_trunc_normal_
 
     def draw(tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -122,7 +122,7 @@ def _saying(answer: Any) -> Any:
 
 
 def _name_devices() -> None:
-    """Groups of tensors are on cuda:0 to whoever asks."""
+    """Names cuda:0, not XLA, as the device of the groups that optimizers make of tensors."""
     plain = torch._C._group_tensors_by_device_and_dtype
 
     def group(*args: Any, **kwargs: Any) -> Any:
@@ -141,7 +141,7 @@ class _Event:
         pass
 
     def record(self, *_args: Any) -> None:
-        """Nothing runs."""
+        """Does nothing: no kernel runs."""
 
     def synchronize(self) -> None:
         """Nothing to wait for."""
@@ -150,11 +150,11 @@ class _Event:
         """Nothing to wait for."""
 
     def query(self) -> bool:
-        """Everything has ended."""
+        """True: no kernel is ever running."""
         return True
 
     def elapsed_time(self, _other: Any) -> float:
-        """Milliseconds that stand in for a measurement."""
+        """A constant of 1 ms in place of a measurement."""
         return 1.0
 
 
@@ -164,7 +164,7 @@ class _Stream(_Event):
     wait_stream = wait_event = _Event.wait
 
     def record_event(self, event: Any = None) -> Any:
-        """An event that has happened."""
+        """The event given, or a new one; it counts as passed."""
         return event or _Event()
 
     def __enter__(self) -> Any:

@@ -156,7 +156,7 @@ class FakeDispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is not typ
     # New tensors.
 
     def _create(self, func: Any, traits: Traits, args: Any, kwargs: Any, key: list[Any]) -> Any:
-        """A tensor made of nothing, or of real ones."""
+        """The result of a factory function or of an operation on real tensors alone."""
         if not traits.factory:
             return func(*args, **kwargs)
         device = kwargs.get("device")

@@ -54,7 +54,7 @@ class _ScriptWatch:
         self.backwards = 0
 
     def attach(self) -> None:
-        """Stands in for what a script would do with numbers, processes and files."""
+        """Replaces what needs values, processes or files: loaders, saving, compiling."""
         from torch.optim.optimizer import (
             register_optimizer_step_post_hook,
             register_optimizer_step_pre_hook,
@@ -82,7 +82,7 @@ class _ScriptWatch:
         self._tracer.dispatch.check = None
 
     def begin_backward(self) -> None:
-        """The script goes back for the first or another time."""
+        """Marks the beginning of a backward pass, of which a step may have several."""
         self.backwards += 1
         tracer = self._tracer
         if not self._open:

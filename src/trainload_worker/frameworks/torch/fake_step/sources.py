@@ -75,7 +75,7 @@ def _run_steps(tracer: Tracer, model: Any, loss: Any, training: TrainingSpec) ->
 
 
 def _run_step(tracer: Tracer, model: Any, loss: Any, optimizer: Any, training: Any) -> None:
-    """As the torch backend steps; what it holds goes with the function."""
+    """One step as the torch backend does it; its tensors are freed when it returns."""
     tracer.begin_step()
     optimizer.zero_grad(set_to_none=True)
     with _autocast(tracer, training.precision):
@@ -97,7 +97,7 @@ def _autocast(tracer: Tracer, precision: str) -> Any:
 
 
 def _checked(loss: Any) -> Any:
-    """The loss that the user's function gives, if it is one."""
+    """The loss of the user's function; TraceProblem where it is no scalar with a gradient."""
     try:
         found = loss()
     except Exception as error:

@@ -23,7 +23,7 @@ _NAMES = (_COMPILER, _SHAPES, _FUNCTIONS, _ALGEBRA)
 
 
 class _Light(ModuleType):
-    """Has the few names it was given; makes room for the real modules when asked for any other."""
+    """A module with a few names; replaced by the real module when any other name is asked for."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -33,10 +33,10 @@ class _Light(ModuleType):
 
 
 class _Finder(MetaPathFinder):
-    """Makes room for the real modules when a part of one is imported."""
+    """Replaces a light module by the real one when a submodule of it is imported."""
 
     def find_spec(self, fullname: str, _path: Any, _target: Any = None) -> ModuleSpec | None:
-        """The part of the real module; None for what is nobody's part here."""
+        """The spec of a real submodule; None for modules that are not replaced here."""
         root = next((name for name in _NAMES if fullname.startswith(f"{name}.")), None)
         if root is None or not isinstance(sys.modules.get(root), _Light):
             return None
@@ -48,7 +48,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loaded(Loader):
-    """Gives a module that the real one has loaded meanwhile."""
+    """Loads a module that its real parent has imported meanwhile."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -58,11 +58,11 @@ class _Loaded(Loader):
         return self._module
 
     def exec_module(self, _module: ModuleType) -> None:
-        """It has been executed."""
+        """Does nothing: the module has been executed."""
 
 
 def _make_room(wanted: str) -> None:
-    """For the algebra all of it, which is made for each other; for the compiler everything."""
+    """Removes light modules so that the real ones load; the algebra's go together."""
     for name in _NAMES:
         if name == _COMPILER and wanted != _COMPILER:
             continue
