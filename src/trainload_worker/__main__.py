@@ -14,11 +14,12 @@ import traceback
 from typing import NoReturn
 
 from trainload_worker.errors import SpecError, WorkerProblem
-from trainload_worker.frameworks.backends import (
-    Probe,
+from trainload_worker.frameworks.backends import Probe
+from trainload_worker.frameworks.create import (
     create_backend,
     create_layer_probe,
     create_probe,
+    trace_operations,
     watch_layers,
 )
 from trainload_worker.process.endings import classify
@@ -170,12 +171,8 @@ class _Run:
             probe.finish()
 
     def _execute_trace(self, spec: TraceSpec) -> None:
-        if spec.framework != "torch":
-            raise SpecError(f"steps of {spec.framework} cannot be traced; only those of torch")
-        from trainload_worker.frameworks.torch.fake_step.trace import trace_step
-
         self._begin("trace")
-        self._events.write(trace_step(spec, self._events))
+        self._events.write(trace_operations(spec, self._events))
         self._end()
 
     def _execute_script(self, spec: ScriptSpec, notes: list[str]) -> None:

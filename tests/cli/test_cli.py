@@ -145,7 +145,7 @@ def test_detect_names_the_machine_and_every_meter():
         (["run", "mlp", "--epochs", "0"], "Invalid value for '--epochs'"),
         (["run", "mlp", "--epochs", "many"], "Invalid value for '--epochs'"),
         (["run", "mlp", "--data", "/nowhere.csv"], "no such table"),
-        (["run", "mlp", "--framework", "caffe"], "unknown; this version runs torch"),
+        (["run", "mlp", "--framework", "caffe"], "no such framework; there are torch"),
         (["run", "mlp", "--python", "/nowhere/python"], "no such interpreter"),
         (["run", "mlp", "--tegrastats", "/nowhere"], "no such program or file"),
         (["run", "mlp", "--fake", "{"], "no JSON"),

@@ -64,7 +64,7 @@ def test_list_use_and_remove(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run", "mlp", "--framework", "caffe"], "this version runs torch, tensorflow, jax, mxnet"),
+        (["run", "mlp", "--framework", "caffe"], "there are torch, tensorflow, jax, mxnet"),
         (["run", "mlp", "--framework", "mxnet"], "not installed; trainload env create mxnet"),
         (
             ["run", "mlp", "--framework", "jax", "--python", "PYTHON"],

@@ -80,7 +80,7 @@ def run_torch(spec, dataset, split, values):
 
 
 def run_other(spec, dataset, split, values):
-    from trainload_worker.frameworks.backends import create_backend
+    from trainload_worker.frameworks.create import create_backend
 
     backend = create_backend(spec)
     backend.open()

@@ -6,6 +6,7 @@ Chooses workload, framework and interpreter, and has the driver run it; prints n
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from trainload.errors import UsageError
 from trainload.run import (
-    FRAMEWORKS,
     RunProgress,
     RunRequest,
     RunResult,
     check_decoder,
     execute_run,
     explain_import,
+    find_framework,
     plan_continuation,
     plan_validation,
     prepare_request,
@@ -27,6 +28,7 @@ from trainload.run import (
     request_continuation,
     traces_layers_by_default,
 )
+from trainload_worker.protocol.offers import DEFAULT_FRAMEWORK
 
 if TYPE_CHECKING:
     from trainload.api.loading import Run
@@ -77,7 +79,7 @@ def run(
     elif name is None:
         raise UsageError("name a model or a script, or a run to continue with --resume")
     else:
-        chosen = framework or "torch"
+        chosen = framework or DEFAULT_FRAMEWORK
         traced = traces_layers_by_default(name, chosen)
         request = partial(prepare_request, name, options, arguments=arguments, seed=seed)
     # What is missing is said before data is fetched or a directory made.
@@ -137,23 +139,18 @@ def validate(
 
 def find_interpreter(framework: str, python: str | None = None) -> str:
     """The interpreter for the framework; says before anything starts what is missing or wrong."""
-    import sys
-
-    if framework == "fake":
+    if not find_framework(framework).distributions:
         return python or sys.executable
-    if framework not in FRAMEWORKS:
-        known = ", ".join(FRAMEWORKS)
-        raise UsageError(f"--framework {framework}: unknown; this version runs {known}")
     return ready_interpreter(framework, python)
 
 
 def explain_silence(run: Run, python: str | None = None) -> str | None:
     """Why the worker never came as far as to name its framework's version; None where it did."""
     framework = run.manifest.framework
-    silent = run.outcome in ("failed", "killed") and framework in FRAMEWORKS
-    if not silent or "framework_version" in run.manifest.software:
+    if run.outcome not in ("failed", "killed") or "framework_version" in run.manifest.software:
         return None
-    assert framework is not None
+    if framework is None or not find_framework(framework).modules:
+        return None
     return explain_import(framework, find_interpreter(framework, python))
 
 

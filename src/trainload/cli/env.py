@@ -7,6 +7,8 @@ from pathlib import Path
 
 import typer
 
+from trainload.cli.printing import FRAMEWORK_NAMES
+
 EPILOG = """\b
 Examples:
   trainload env list
@@ -21,7 +23,7 @@ env_app = typer.Typer(
     no_args_is_help=True,
 )
 
-_NAME = typer.Argument(help="torch, tensorflow, jax or mxnet.", metavar="NAME")
+_NAME = typer.Argument(help=f"{FRAMEWORK_NAMES}.", metavar="NAME")
 _PATH = typer.Option(
     None, "--path", help="Folder of environments; default TRAINLOAD_ENVS or the user's data folder."
 )

@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trainload.api.loading import Run
 
+from trainload_worker.protocol.offers import list_offers
+
+FRAMEWORK_NAMES = ", ".join(offer.name for offer in list_offers())
+"""Those that a user may name, for help texts."""
+
 
 def print_rendered(rendered: Any) -> None:
     """Print a rich renderable on standard output; not folded where that is no terminal."""

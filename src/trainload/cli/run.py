@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trainload.cli.printing import complain
+from trainload.cli.printing import FRAMEWORK_NAMES, complain
 
 if TYPE_CHECKING:
     from trainload.api.loading import Run
@@ -90,7 +90,7 @@ def run_verb(
     rate: float = typer.Option(10.0, help="Samples a second, 1 to 100."),
     timeout: float | None = typer.Option(None, help="Seconds after which the run is ended."),
     framework: str | None = typer.Option(
-        None, help="torch (the default), tensorflow, jax or mxnet; a resumed run keeps its own."
+        None, help=f"{FRAMEWORK_NAMES} (default the first); a resumed run keeps its own."
     ),
     python: str | None = typer.Option(
         None, help="Interpreter that has the framework; default its environment."

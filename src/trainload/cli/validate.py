@@ -4,6 +4,8 @@ from pathlib import Path
 
 import typer
 
+from trainload.cli.printing import FRAMEWORK_NAMES
+
 EPILOG = """\b
 Examples:
   trainload validate runs/resnet18-20261115-120000-a1b2c3 --top 1,5
@@ -26,9 +28,7 @@ def validate_verb(
     threads: int | None = typer.Option(None, help="Threads of the framework; default the cores."),
     out: Path = typer.Option(Path("runs"), help="Folder in which the run directory is made."),
     timeout: float | None = typer.Option(None, help="Seconds after which the run is ended."),
-    framework: str | None = typer.Option(
-        None, help="torch, tensorflow, jax or mxnet; default that of the run."
-    ),
+    framework: str | None = typer.Option(None, help=f"{FRAMEWORK_NAMES}; default that of the run."),
     python: str | None = typer.Option(
         None, help="Interpreter that has the framework; default its environment."
     ),

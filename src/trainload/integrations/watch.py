@@ -69,7 +69,7 @@ class Watch:
         return self
 
     def _begin(self) -> None:
-        from trainload_worker.frameworks.backends import create_layer_probe, create_probe
+        from trainload_worker.frameworks.create import create_layer_probe, create_probe
         from trainload_worker.process.events import EventWriter, greet
 
         rank = self._rank.number

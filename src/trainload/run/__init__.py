@@ -19,7 +19,7 @@ from trainload.run.environments.environment import (
     remove_environment,
     use_interpreter,
 )
-from trainload.run.environments.frameworks import FRAMEWORKS
+from trainload.run.environments.frameworks import FRAMEWORKS, find_framework
 from trainload.run.environments.interpreters import check_import, inspect_interpreter
 from trainload.run.progress import render_progress
 from trainload.run.recording import Recording, open_recording
@@ -57,6 +57,7 @@ __all__ = [
     "execute_run",
     "explain_import",
     "find_environment",
+    "find_framework",
     "inspect_interpreter",
     "list_environments",
     "open_recording",

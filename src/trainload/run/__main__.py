@@ -15,6 +15,7 @@ from trainload.run.environments.decoder import check_decoder
 from trainload.run.progress import render_progress
 from trainload.run.request import RunProgress, prepare_request, traces_layers_by_default
 from trainload.workload import looks_like_script, parse_words, split_words
+from trainload_worker.protocol.offers import DEFAULT_FRAMEWORK
 
 
 def main() -> int:
@@ -38,7 +39,7 @@ def main() -> int:
     options, arguments = parser.parse_args(words[:end]), words[end + 1 :]
     layers = options.layers
     if layers is None:
-        layers = traces_layers_by_default(options.model, "torch")
+        layers = traces_layers_by_default(options.model, DEFAULT_FRAMEWORK)
     try:
         request = prepare_request(
             options.model,

@@ -21,6 +21,7 @@ from trainload.workload import (
     refit_data,
     workload_from_record,
 )
+from trainload_worker.protocol.offers import DEFAULT_FRAMEWORK
 
 FREE_OPTIONS = ("epochs", "max_steps", "validate", "top", "loader", "loader_workers")
 """What may be said anew of a training that goes on as it was."""
@@ -86,9 +87,8 @@ def plan_validation(
 
 
 def _continue(checkpoint: Checkpoint, workload: Workload) -> Continuation:
-    return Continuation(
-        workload=workload, checkpoint=checkpoint, framework=checkpoint.framework or "torch"
-    )
+    framework = checkpoint.framework or DEFAULT_FRAMEWORK
+    return Continuation(workload=workload, checkpoint=checkpoint, framework=framework)
 
 
 def _recorded(checkpoint: Checkpoint) -> Workload:

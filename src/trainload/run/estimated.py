@@ -5,12 +5,10 @@ from pathlib import Path
 from trainload.errors import UnknownHardware
 from trainload.hardware.catalogue import find_device
 from trainload.record.estimates import copy_estimate
+from trainload.run.environments.frameworks import find_framework
 from trainload.run.request import RunRequest
 from trainload.workload import WatchedWorkload
 from trainload.workload.identity import workload_identity
-
-_ESTIMATED = "torch"
-"""The framework whose memory is estimated."""
 
 
 def adopt_estimate(request: RunRequest, run_dir: Path) -> bool:
@@ -23,7 +21,8 @@ def adopt_estimate(request: RunRequest, run_dir: Path) -> bool:
 
 def _adopt(request: RunRequest, run_dir: Path) -> bool:
     workload = request.workload
-    if request.framework != _ESTIMATED or request.validate_only or request.processes > 1:
+    estimated = find_framework(request.framework).op_trace
+    if not estimated or request.validate_only or request.processes > 1:
         return False
     if isinstance(workload, WatchedWorkload):
         return False

@@ -11,6 +11,7 @@ from trainload.hardware import Machine, Setting, read_machine, resolve_setting
 from trainload.record import AskedSetting, Manifest, Outcome
 from trainload.record.checkpoints import Checkpoint
 from trainload.run.continuation import Continuation
+from trainload.run.environments.frameworks import find_framework
 from trainload.workload import (
     ScriptWorkload,
     WatchedWorkload,
@@ -19,6 +20,7 @@ from trainload.workload import (
     looks_like_script,
     script_workload,
 )
+from trainload_worker.protocol.offers import DEFAULT_FRAMEWORK
 
 RATE_LOW_HZ, RATE_HIGH_HZ = 1.0, 100.0
 MAX_PROCESSES = 64
@@ -34,7 +36,7 @@ class RunRequest:
     asked: AskedSetting = AskedSetting()
     """The setting's words as the user gave them, kept beside what became of them."""
     out: Path
-    framework: str = "torch"
+    framework: str = DEFAULT_FRAMEWORK
     python: str = sys.executable
     """Interpreter of the framework's environment."""
     rate_hz: float = 10.0
@@ -70,8 +72,10 @@ class RunRequest:
                 f"--processes {self.processes}: only a script can run in several processes"
             )
         loader = self.workload.training.loader if isinstance(self.workload, Workload) else None
-        if loader == "native" and self.framework == "jax":
-            raise UsageError("--loader native: jax has no loader of its own; use cache")
+        if find_framework(self.framework).native_loader is None and loader == "native":
+            raise UsageError(
+                f"--loader native: {self.framework} has no loader of its own; use cache"
+            )
         if self.save and not isinstance(self.workload, Workload):
             raise UsageError("--save is for the built-in models; a script saves what it likes")
         if self.layer_budget is not None and not 0 < self.layer_budget < 1:
@@ -158,7 +162,7 @@ def _request(
 
 def traces_layers_by_default(model: str, framework: str) -> bool:
     """Whether layers are traced where nobody said: in scripts, whose inside nobody knows."""
-    return framework == "torch" and looks_like_script(model)
+    return find_framework(framework).script_layers and looks_like_script(model)
 
 
 def _choose_workload(

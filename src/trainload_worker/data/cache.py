@@ -48,13 +48,13 @@ class ImageSource(Protocol):
     """How many of the images stand before the data's own validation set; all without one."""
 
     def identity(self) -> dict[str, Any]:
-        """What makes these images these: content, sizes and how they are brought to size."""
+        """What a cache file is valid for: content, sizes, and how images are resized."""
 
     def name(self, item: int) -> str:
-        """What a report calls that image."""
+        """The name of that image in messages: its path, or its number in an array."""
 
     def read(self, first: int, last: int) -> Iterator[Decoded]:
-        """The images from `first` up to but without `last`."""
+        """Pixels of the images from `first` up to, not including, `last`."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def open_cache(folder: str, source: ImageSource, classes: Sequence[str]) -> Cach
 
 @contextmanager
 def _locked(path: str) -> Iterator[None]:
-    """One process at a time builds a file; the others wait for it."""
+    """A lock under which one process at a time builds a file; the others wait for it."""
     with open(path, "w", encoding="ascii") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -299,7 +299,7 @@ def _map(path: str, built: bool) -> CachedImages:
 
 
 def _read_head(file: BinaryIO) -> dict[str, Any]:
-    """The first line; ValueError where it is none of ours."""
+    """The header in the first line; ValueError where it is not that of a cache."""
     head = json.loads(file.readline())
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise ValueError("another format")

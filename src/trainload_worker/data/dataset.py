@@ -62,12 +62,12 @@ class Dataset:
 
     @property
     def is_stream(self) -> bool:
-        """Whether the next token is to be told, at each token of a row."""
+        """Whether the target of each token is the token after it, as for language models."""
         return self.vocabulary is not None
 
     @property
     def normalisation(self) -> str:
-        """What a step does to the values."""
+        """How a step normalises the values, in words for the record."""
         return "(value - 128) / 64" if self.form == "uint8" else "none"
 
 

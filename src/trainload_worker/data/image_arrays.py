@@ -54,11 +54,11 @@ class MnistSource:
         self.train_count = counts[0]
 
     def identity(self) -> dict[str, Any]:
-        """The idx files and the size."""
+        """Name, size and time of change of the idx files, and the shape asked for."""
         return {"source": "mnist", "resize": self._resize, "contents": list_contents(self._files)}
 
     def name(self, item: int) -> str:
-        """Its number."""
+        """The image's number in its array, as text."""
         return f"{self._path}, image {item}"
 
     def read(self, first: int, last: int) -> Iterator[Decoded]:
@@ -108,11 +108,11 @@ class Cifar10Source:
         self._fit = make_fit(CIFAR10_SHAPE, shape, resize)
 
     def identity(self) -> dict[str, Any]:
-        """The batches and the size."""
+        """Name, size and time of change of the batch files, and the shape asked for."""
         return {"source": "cifar10", "resize": self._resize, "contents": list_contents(self._files)}
 
     def name(self, item: int) -> str:
-        """Its number."""
+        """The image's number in its array, as text."""
         return f"{self._path}, image {item}"
 
     def read(self, first: int, last: int) -> Iterator[Decoded]:

@@ -119,7 +119,7 @@ class ManifestSource(FolderSource):
             raise DataError(f"{path}: the manifest names no image of {', '.join(classes)}"[:200])
 
     def identity(self) -> dict[str, Any]:
-        """Every file with its size and time of change, its class and its side."""
+        """Every file with its size and time of change, its class and its split."""
         labels = hashlib.sha256(self.labels.tobytes()).hexdigest()
         return {
             **super().identity(),

@@ -12,7 +12,7 @@ from trainload_worker.errors import DataError
 
 @dataclass(frozen=True)
 class Split:
-    """Row numbers of each side in ascending order, and how many groups they came from."""
+    """Row numbers for training and validation, ascending, and the number of groups in each."""
 
     train_rows: array[int]
     validation_rows: array[int]
@@ -21,7 +21,7 @@ class Split:
 
 
 def split_at(row_count: int, first_validation_row: int) -> Split:
-    """The data's own division: its validation rows stand last; DataError where a side is empty."""
+    """The data's own split: its validation rows stand last; DataError where a part is empty."""
     if not 0 < first_validation_row < row_count:
         raise DataError(
             f"of {row_count} rows {first_validation_row} are for training; "

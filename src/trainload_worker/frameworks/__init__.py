@@ -1,1 +1,17 @@
-"""One folder a framework, with the same file names in each; `offer` says what it can do."""
+"""One folder a framework, the same file names in each; `create` and the loop know no other names.
+
+    offer           what it can do: OFFER, which imports nothing of the framework
+    backend         `create(spec)`: the training of a layer graph
+    state           weights and optimizer state for checkpoints, by the names of the graph
+    graph, kinds    a layer graph as the framework's model, and each kind of layer
+    optimizers      `build_optimizer`, with the same update rules everywhere
+    loader          its own input pipeline, where the offer has `native_loader`
+    tracer          its profiler around single steps, where the offer has `graph_layers`
+    profile         what that profiler wrote, where it takes a file to read it
+    probe, layers   steps and layers of a user's script, where the offer has `scripts`
+    fake_step/      operations of a step that is not run, where the offer has `op_trace`
+
+A folder may have more files of its own, which its `__init__` names. One that trains nothing has no
+graph, kinds or optimizers. `requirements.txt` holds the versions that an environment is made of.
+`arrays` and `xla` are no frameworks: they hold what several of them share.
+"""

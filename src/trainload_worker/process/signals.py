@@ -78,11 +78,11 @@ class StopRequest:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def calm(self) -> None:
-        """Ends the patience: from here to the end of the shield nothing is raised any more."""
+        """Stops the timer: until the shield ends nothing is raised any more."""
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def ignore(self) -> None:
-        """Ignores further signals; for the last words."""
+        """Ignores further signals, while the end of the run is being recorded."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)

@@ -8,23 +8,11 @@ from __future__ import annotations
 
 import time
 from array import array
-from typing import Any, Callable, Mapping, Protocol
+from typing import Any, Callable, Protocol
 
 from trainload_worker.protocol.data import ImageData
+from trainload_worker.protocol.offers import find_offer
 from trainload_worker.protocol.spec import TrainSpec
-
-_FILES: Mapping[str, str] = {
-    "torch": "image files are decoded and resized by Pillow, as the cache's are",
-    "tensorflow": "image files are decoded and resized by TensorFlow: pixels differ a little "
-    "from the cache's",
-    "mxnet": "image files are decoded and resized by MXNet: pixels differ a little "
-    "from the cache's",
-}
-_NAMES: Mapping[str, str] = {
-    "torch": "torch's DataLoader in {} processes",
-    "tensorflow": "tf.data with {} parallel calls",
-    "mxnet": "Gluon's DataLoader in {} threads",
-}
 
 
 class Loader(Protocol):
@@ -49,7 +37,7 @@ class Feed:
         """Seconds in which steps have waited so far."""
 
     def begin_epoch(self, rows: array[int]) -> None:
-        """Tells a loader what comes; the cache needs no warning."""
+        """Hands the epoch's rows to the loader; does nothing for the cache."""
         if self._loader is not None:
             self._loader.begin_epoch(rows)
 
@@ -62,17 +50,13 @@ class Feed:
 
 
 def loader_notes(spec: TrainSpec) -> list[str]:
-    """What the record should say of a loader that is not our own."""
-    training = spec.training
-    if training.loader != "native" or spec.framework not in _NAMES:
+    """Notes for the record on the framework's own loader; empty where the cache brings the rows."""
+    training, native = spec.training, find_offer(spec.framework).native_loader
+    if training.loader != "native" or native is None:
         return []
-    notes = [
-        f"training rows come from {_NAMES[spec.framework].format(training.loader_workers)}; "
-        "validation rows from the cache"
-    ]
-    if reads_files(spec):
-        notes.append(_FILES[spec.framework])
-    return notes
+    described = native.described.format(training.loader_workers)
+    notes = [f"training rows come from {described}; validation rows from the cache"]
+    return [*notes, native.image_files] if reads_files(spec) else notes
 
 
 def reads_files(spec: TrainSpec) -> bool:
@@ -81,5 +65,5 @@ def reads_files(spec: TrainSpec) -> bool:
 
 
 def cut_batches(rows: array[int], batch_size: int) -> list[list[int]]:
-    """An epoch's rows in portions."""
+    """An epoch's rows in batches; the last may be smaller."""
     return [rows[first : first + batch_size].tolist() for first in range(0, len(rows), batch_size)]

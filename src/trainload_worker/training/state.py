@@ -41,10 +41,10 @@ class ModelState(Protocol):
     """The weights of a model and what its optimizer keeps; there once the model is built."""
 
     def read(self) -> Tensors:
-        """All of it, on the host; waits for the device."""
+        """All tensors in host memory; waits for the device."""
 
     def load(self, tensors: Mapping[str, Tensor], steps: int) -> None:
-        """Takes it over; CheckpointError where a weight is missing or of another shape.
+        """Loads all tensors; CheckpointError where a weight is missing or of another shape.
 
         What an optimizer has not kept stays as it is: zero.
         """

@@ -29,9 +29,9 @@ class StepClock(Protocol):
 
 
 class ReturnClock:
-    """The step has ended when `mark` is called; `read` gives its loss."""
+    """The step has ended when `mark` is called; `read` gives its loss, None where unknown."""
 
-    def __init__(self, read: Callable[[Any], float]) -> None:
+    def __init__(self, read: Callable[[Any], float | None]) -> None:
         self._read = read
         self._batch = StepBatch([], [])
 

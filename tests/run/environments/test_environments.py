@@ -3,7 +3,6 @@
 import json
 import os
 import stat
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,18 @@ from trainload.errors import EnvironmentProblem, UsageError
 from trainload.run import (
     FRAMEWORKS,
     check_import,
-    choices,
     create_environment,
     environments_folder,
     find_environment,
-    frameworks,
     inspect_interpreter,
     list_environments,
     ready_interpreter,
     remove_environment,
     use_interpreter,
 )
+from trainload.run.environments import choices, frameworks
+from trainload.run.environments import environment as room
 from trainload.run.environments.choices import Choice
-from trainload.run.environments.environment import environment as room
 from trainload.run.environments.pip_words import explain_failure, progress_words
 
 GOOD = {"jax": "0.10.2", "flax": "0.12.8", "optax": "0.2.8", "numpy": "2.4.6", "jaxlib": "0.10.2"}
@@ -207,10 +205,17 @@ def test_every_framework_is_listed(tmp_path: Path) -> None:
     assert [one.framework for one in list_environments(tmp_path)] == list(FRAMEWORKS)
 
 
-def test_an_import_is_tried_in_the_interpreter_itself() -> None:
-    assert check_import("json", sys.executable) is None
-    failure = check_import("no_such_module", sys.executable)
-    assert failure is not None and "No module named 'no_such_module'" in failure
+def test_an_import_is_tried_in_the_interpreter_itself(tmp_path: Path) -> None:
+    whole = fake_python(tmp_path / "a", {}, 'test "$2" = "import jax, flax.nnx, optax"')
+    assert check_import("jax", whole) is None
+    broken = fake_python(tmp_path / "b", {}, "echo \"No module named 'optax'\" >&2; exit 1")
+    failure = check_import("jax", broken)
+    assert failure is not None and "cannot import jax: No module named 'optax'" in failure
+
+
+def test_what_needs_nothing_installed_has_no_environment(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="fake needs no environment"):
+        find_environment("fake", tmp_path)
 
 
 def test_pip_s_words_become_ours() -> None:

@@ -9,7 +9,8 @@ import pytest
 from worker_specs import make_spec
 
 from trainload_worker.errors import SpecError
-from trainload_worker.frameworks.backends import Backend, LayerSummary, StepBatch, watch_layers
+from trainload_worker.frameworks.backends import Backend, LayerSummary, StepBatch
+from trainload_worker.frameworks.create import watch_layers
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.spec import parse_spec
 from trainload_worker.windows.graph_windows import LayerWindows, module_table

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from trainload.errors import EnvironmentProblem
+from trainload.run.environments.frameworks import find_framework
 from trainload.run.environments.interpreters import read_versions
 from trainload.run.request import RunRequest
 from trainload.workload import Workload
@@ -23,7 +24,8 @@ def check_decoder(request: RunRequest) -> None:
     if not isinstance(workload, Workload) or not isinstance(workload.data, ImageData):
         return
     data = workload.data
-    if data.kind not in _FILES or request.framework == "fake" or any(_cached(data)):
+    read = data.kind in _FILES and find_framework(request.framework).trains
+    if not read or any(_cached(data)):
         return
     versions, problem = read_versions(request.python, [_PACKAGE])
     if problem is None and _PACKAGE not in versions:

@@ -25,7 +25,7 @@ from trainload.run.environments.choices import (
     sweep,
     was_imported,
 )
-from trainload.run.environments.frameworks import FRAMEWORKS, find_framework, pinned_versions
+from trainload.run.environments.frameworks import FRAMEWORKS, find_installable, pinned_versions
 from trainload.run.environments.installing import Show, build_environment, choose_base
 from trainload.run.environments.interpreters import (
     Inspection,
@@ -95,7 +95,7 @@ def explain_import(framework: str, python: str, folder: Path | None = None) -> s
 
 def use_interpreter(framework: str, python: str, folder: Path | None = None) -> Environment:
     """Take an interpreter that was there before; EnvironmentProblem where it does not serve."""
-    find_framework(framework)
+    find_installable(framework)
     mend = f"name another, or make one: trainload env create {framework}"
     path = _find_program(python, "", mend)
     found = inspect_interpreter(framework, path)
@@ -160,7 +160,7 @@ def create_environment(
 
 def remove_environment(framework: str, folder: Path | None = None) -> str:
     """Forget the framework's environment; one made here is deleted. Says what was done."""
-    find_framework(framework)
+    find_installable(framework)
     folder = folder or environments_folder()
     before = load_choice(folder, framework)
     if before is None:
@@ -172,12 +172,13 @@ def remove_environment(framework: str, folder: Path | None = None) -> str:
 
 
 def list_environments(folder: Path | None = None) -> list[Environment]:
-    """Every framework with its environment, or without one."""
-    return [find_environment(framework, folder) for framework in FRAMEWORKS]
+    """Every framework that needs one with its environment, or without one."""
+    needy = [name for name, offer in FRAMEWORKS.items() if offer.distributions]
+    return [find_environment(framework, folder) for framework in needy]
 
 
 def _find(framework: str, folder: Path) -> tuple[Environment, Inspection]:
-    known = find_framework(framework)
+    known = find_installable(framework)
     chosen = load_choice(folder, framework)
     if chosen is None:
         return _find_here(framework)

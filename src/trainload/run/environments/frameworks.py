@@ -1,70 +1,37 @@
-"""The frameworks this version knows, and what an interpreter must have to serve one.
+"""The frameworks this version knows, and what their new environments are made of.
 
-Reads the pinned requirements shipped beside it and nothing of the machine.
+Reads what the frameworks offer and their pinned requirements, and nothing of the machine.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from trainload.errors import UsageError
+from trainload_worker.protocol.offers import Offer, UnknownFramework, find_offer, list_offers
 
-_REQUIREMENTS = Path(__file__).parent / "requirements"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Framework:
-    """What makes an interpreter one of this framework's."""
-
-    distributions: tuple[str, ...]
-    """Names under which it may be installed; one is enough."""
-    lowest: tuple[int, int]
-    below: tuple[int, int]
-    also: tuple[str, ...] = ()
-    """Other distributions that its backend imports."""
-    modules: tuple[str, ...] = ()
-    """What of those it imports; an import that dies is seen by trying them all."""
-
-    @property
-    def accepted(self) -> str:
-        """The versions that the backend is written for."""
-        low, high = (".".join(map(str, bound)) for bound in (self.lowest, self.below))
-        return f"from {low} to below {high}"
+FRAMEWORKS: Mapping[str, Offer] = {offer.name: offer for offer in list_offers()}
 
 
-FRAMEWORKS: Mapping[str, Framework] = {
-    "torch": Framework(distributions=("torch",), lowest=(1, 13), below=(3, 0)),
-    # Keras 3 came with 2.16.
-    "tensorflow": Framework(
-        distributions=("tensorflow-cpu", "tensorflow"),
-        lowest=(2, 16),
-        below=(3, 0),
-        also=("keras", "numpy"),
-        modules=("keras",),
-    ),
-    "jax": Framework(
-        distributions=("jax",),
-        lowest=(0, 7),
-        below=(1, 0),
-        also=("flax", "optax", "numpy"),
-        modules=("flax.nnx", "optax"),
-    ),
-    "mxnet": Framework(distributions=("mxnet",), lowest=(1, 9), below=(2, 0), also=("numpy",)),
-}
+def find_framework(framework: str) -> Offer:
+    """What that framework offers; UsageError where there is none of that name."""
+    try:
+        return find_offer(framework)
+    except UnknownFramework as error:
+        raise UsageError(str(error)) from None
 
 
-def find_framework(framework: str) -> Framework:
-    """That framework; UsageError where there is none of that name."""
-    if framework not in FRAMEWORKS:
-        raise UsageError(f"{framework}: no such framework; there are {', '.join(FRAMEWORKS)}")
-    return FRAMEWORKS[framework]
+def find_installable(framework: str) -> Offer:
+    """The same for one that needs an environment; UsageError where it runs in any interpreter."""
+    offer = find_framework(framework)
+    if not offer.distributions:
+        raise UsageError(f"{framework} needs no environment: it runs in any interpreter")
+    return offer
 
 
 def requirements_file(framework: str) -> Path:
     """The requirements that a new environment is made from."""
-    find_framework(framework)
-    return _REQUIREMENTS / f"{framework}.txt"
+    return Path(find_installable(framework).requirements_file)
 
 
 def pinned_versions(framework: str) -> dict[str, str]:

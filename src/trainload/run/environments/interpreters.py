@@ -13,12 +13,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Literal
 
-from trainload.run.environments.frameworks import (
-    FRAMEWORKS,
-    find_framework,
-    pinned_versions,
-    release_of,
-)
+from trainload.run.environments.frameworks import find_installable, pinned_versions, release_of
 
 _CHECK_TIMEOUT_S = 180.0
 _FAILS = "fails: "
@@ -42,7 +37,7 @@ class Inspection:
 
 def inspect_interpreter(framework: str, python: str) -> Inspection:
     """Whether that interpreter starts and has the framework in a version that is known here."""
-    known = find_framework(framework)
+    known = find_installable(framework)
     names = [*known.distributions, *pinned_versions(framework), *known.also]
     versions, problem = read_versions(python, list(dict.fromkeys(names)))
     if problem is not None:
@@ -63,8 +58,7 @@ def inspect_interpreter(framework: str, python: str) -> Inspection:
 
 def check_import(framework: str, python: str) -> str | None:
     """How importing the framework fails in that interpreter; None where it does not."""
-    known = FRAMEWORKS.get(framework)
-    modules = [framework, *(known.modules if known else ())]
+    modules = find_installable(framework).modules
     _, failure = ask_interpreter(python, f"import {', '.join(modules)}")
     if failure is None:
         return None

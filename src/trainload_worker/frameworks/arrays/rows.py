@@ -115,7 +115,7 @@ class _Tally:
         self._count += len(targets)
 
     def read(self) -> Evaluation:
-        """The sums as the training loop takes them."""
+        """The sums of all chunks added so far."""
         classes = self._classes
         return Evaluation(
             confusion=self._cells.reshape(classes, classes).tolist() if self._small else None,

@@ -48,10 +48,7 @@ def to_tensor(values: Any, axes: tuple[int, ...] | None) -> Tensor:
 
 
 def from_tensor(
-    tensors: Mapping[str, Tensor],
-    name: str,
-    shape: Sequence[int],
-    axes: tuple[int, ...] | None,
+    tensors: Mapping[str, Tensor], name: str, shape: Sequence[int], axes: tuple[int, ...] | None
 ) -> Any:
     """The values of that tensor in a framework's layout and shape; None where it is missing."""
     own = shape if axes is None else [shape[place] for place in _inverse(axes)]

@@ -60,7 +60,7 @@ class FakeBackend:
         self.feed = Feed(self._take)
 
     def open(self) -> Opened:
-        """Promises the threads asked for and the CPU; there is nothing to check."""
+        """Reports the threads asked for and the CPU; nothing is checked."""
         notes = ["the fake backend trains nothing"]
         if self._spec.setting.accelerators:
             notes.append("the fake backend uses no accelerator")
@@ -86,7 +86,7 @@ class FakeBackend:
         ]
 
     def run_step(self, rows: array[int]) -> None:
-        """Waits for a step's time and does the mischief asked for."""
+        """Sleeps for the time of a step; crashes, hangs or fills the memory where asked for."""
         self._misbehave()
         self.feed.take(rows)
         if self._options.get("busy"):

@@ -25,17 +25,17 @@ class FakeState:
                     self._shapes[f"{layer.name}.bias"] = (units,)
 
     def read(self) -> Tensors:
-        """Nothing but zeros."""
+        """Zeros under the name and in the shape of each weight."""
         return {
             name: Tensor(shape=tuple(shape), data=bytes(4 * math.prod(shape)))
             for name, shape in self._shapes.items()
         }
 
     def load(self, tensors: Mapping[str, Tensor], steps: int) -> None:
-        """Checks the names and shapes."""
+        """Checks names and shapes (CheckpointError) and goes on from that number of steps."""
         for name, shape in self._shapes.items():
             find_tensor(tensors, name, shape)
         self._count_from(steps)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Nothing is drawn."""
+        """Does nothing: there is no dropout to seed."""

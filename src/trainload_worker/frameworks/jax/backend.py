@@ -18,7 +18,7 @@ from flax import nnx
 
 from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.split import Split
-from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.errors import FrameworkError
 from trainload_worker.frameworks.arrays.rows import Rows, normalise
 from trainload_worker.frameworks.backends import Evaluation, LayerSummary, Opened, StepBatch
 from trainload_worker.frameworks.jax.graph import GraphModule
@@ -42,8 +42,6 @@ class JaxBackend:
     """One model, its optimizer and its data; rows stay in host memory until their step."""
 
     def __init__(self, spec: TrainSpec) -> None:
-        if spec.training.precision != "float32":
-            raise SpecError(f"jax trains in float32 here, not in {spec.training.precision}")
         self._spec = spec
         self._clock = WaitingClock(wait=lambda loss: loss.block_until_ready(), read=float)
         self.state: JaxState
@@ -126,7 +124,7 @@ class JaxBackend:
         return JaxTracer(self._steps, layers)
 
     def _example(self, rows: int) -> tuple[Any, Any]:
-        """What a batch of that size looks like, without its values."""
+        """Shapes and types of a batch of that size, to compile for."""
         inputs = jax.ShapeDtypeStruct((rows, *self._rows.input_shape), self._rows.input_dtype)
         return inputs, jax.ShapeDtypeStruct((rows, *self._rows.target_shape), numpy.int32)
 

@@ -11,10 +11,10 @@ from typing import Any, Iterable
 import jax
 from flax import nnx
 
-from trainload_worker.errors import GraphError
+from trainload_worker.frameworks.building import build_layer
 from trainload_worker.frameworks.jax.kinds import BUILDERS
 from trainload_worker.frameworks.xla.layers import INPUT_SCOPE
-from trainload_worker.protocol.graph import GraphSpec, LayerSpec
+from trainload_worker.protocol.graph import GraphSpec
 from trainload_worker.training.layer_parameters import group_parameters
 
 
@@ -28,7 +28,8 @@ class GraphModule(nnx.Module):  # type: ignore[misc]  # flax is not typed here
         for layer in graph.layers:
             if layer.kind != "input":
                 inputs = tuple(shapes[name] for name in layer.inputs)
-                built[layer.name] = _build_layer(layer, inputs)
+                given = (layer.attributes, inputs, layer.output_shape)
+                built[layer.name] = build_layer("jax", BUILDERS, layer, *given)
                 built[layer.name].load(own.get(layer.name, {}))
         self.layers = nnx.Dict(built)
         self._graph = graph
@@ -50,12 +51,3 @@ class GraphModule(nnx.Module):  # type: ignore[misc]  # flax is not typed here
                 values[layer.name] = self.layers[layer.name](*inputs, train=train, key=own_key)
         result = values[self._graph.output]
         return result.transpose(0, 3, 1, 2) if self._image_out else result
-
-
-def _build_layer(layer: LayerSpec, inputs: Any) -> Any:
-    if layer.kind not in BUILDERS:
-        raise GraphError(f"layer {layer.name} is of kind {layer.kind!r}, unknown to jax here")
-    try:
-        return BUILDERS[layer.kind](layer.attributes, inputs, layer.output_shape)
-    except KeyError as error:
-        raise GraphError(f"layer {layer.name} lacks the attribute {error}") from error

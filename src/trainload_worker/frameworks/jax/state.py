@@ -15,12 +15,7 @@ from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import SLOTS, slot_name
 
 _RUNNING = {"mean": "running_mean", "variance": "running_var"}
-_FIELDS = {
-    "momentum_buffer": "trace",
-    "exp_avg": "mu",
-    "exp_avg_sq": "nu",
-    "square_avg": "nu",
-}
+_FIELDS = {"momentum_buffer": "trace", "exp_avg": "mu", "exp_avg_sq": "nu", "square_avg": "nu"}
 """Where Optax's states keep a slot; adagrad's state is the slot itself."""
 
 
@@ -54,7 +49,7 @@ class JaxState:
         self._write((parameters, rest, kept, jnp.full_like(counter, steps)))
 
     def begin_epoch(self, epoch: int) -> None:
-        """Nothing: each step's key comes from its number."""
+        """Does nothing: each step's key comes from its number."""
 
     def _slot_trees(self, kept: Any) -> list[tuple[str, Any]]:
         """What Optax keeps of the parameters, by slot; none of sgd without momentum."""

@@ -55,7 +55,7 @@ class JaxTracer:
             pass
 
     def close(self) -> None:
-        """Stops the profiler and puts what it recorded aside."""
+        """Stops the profiler and saves its profile to be labelled after the training."""
         session, self._session = self._session, None
         if session is None:
             return
@@ -65,7 +65,7 @@ class JaxTracer:
         self._kept.append(self._path)
 
     def label(self, path: str) -> int:
-        """Labels the oldest profile."""
+        """Turns the oldest profile kept into a labelled window at `path`; its size in bytes."""
         source = self._kept.pop(0)
         try:
             with open(source, "rb") as file:

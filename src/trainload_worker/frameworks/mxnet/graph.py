@@ -10,9 +10,9 @@ from typing import Any, Iterable, Iterator
 import mxnet
 from mxnet.gluon.block import HybridBlock
 
-from trainload_worker.errors import GraphError
+from trainload_worker.frameworks.building import build_layer
 from trainload_worker.frameworks.mxnet.kinds import BUILDERS, find_parameter
-from trainload_worker.protocol.graph import GraphSpec, LayerSpec
+from trainload_worker.protocol.graph import GraphSpec
 
 
 class GraphBlock(HybridBlock):  # type: ignore[misc]  # mxnet is not typed here
@@ -27,7 +27,9 @@ class GraphBlock(HybridBlock):  # type: ignore[misc]  # mxnet is not typed here
             if layer.kind == "input":
                 self._entry = layer.name
                 continue
-            block = _build_layer(layer, tuple(shapes[name] for name in layer.inputs))
+            inputs = tuple(shapes[name] for name in layer.inputs)
+            given = (f"{layer.name}_", layer.attributes, inputs, tuple(layer.output_shape))
+            block = build_layer("mxnet", BUILDERS, layer, *given)
             self.register_child(block, layer.name)
             self.named[layer.name] = block
             self._layer_inputs.append((layer.name, layer.inputs))
@@ -55,14 +57,3 @@ class GraphBlock(HybridBlock):  # type: ignore[misc]  # mxnet is not typed here
         for name, block in self.named.items():
             own = block.collect_params().values()
             yield name, [p.data().size for p in own if p.grad_req != "null"]
-
-
-def _build_layer(layer: LayerSpec, inputs: Any) -> Any:
-    if layer.kind not in BUILDERS:
-        raise GraphError(f"layer {layer.name} is of kind {layer.kind!r}, unknown to mxnet here")
-    try:
-        return BUILDERS[layer.kind](
-            f"{layer.name}_", layer.attributes, inputs, tuple(layer.output_shape)
-        )
-    except KeyError as error:
-        raise GraphError(f"layer {layer.name} lacks the attribute {error}") from error

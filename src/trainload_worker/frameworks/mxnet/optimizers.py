@@ -88,7 +88,7 @@ class RmsProp(Rule):
     def step(
         self, weight: Any, gradient: Any, state: Any, rate: float, decay: float, count: int
     ) -> None:
-        """The mean forgets one hundredth a step."""
+        """The running mean of squares decays by 0.99 a step."""
         del count
         gradient = gradient + decay * weight if decay else gradient
         squares = state[0]
@@ -103,7 +103,7 @@ class Adagrad(Rule):
     def step(
         self, weight: Any, gradient: Any, state: Any, rate: float, decay: float, count: int
     ) -> None:
-        """The sum forgets nothing."""
+        """Adds the squared gradient to the sum, then updates the weight."""
         del count
         gradient = gradient + decay * weight if decay else gradient
         squares = state[0]
@@ -111,9 +111,4 @@ class Adagrad(Rule):
         weight -= rate * gradient / (nd.sqrt(squares) + 1e-10)
 
 
-_RULES: Mapping[str, Any] = {
-    "adam": Adam,
-    "adamw": Adam,
-    "rmsprop": RmsProp,
-    "adagrad": Adagrad,
-}
+_RULES: Mapping[str, Any] = {"adam": Adam, "adamw": Adam, "rmsprop": RmsProp, "adagrad": Adagrad}

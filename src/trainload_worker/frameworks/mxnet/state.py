@@ -53,7 +53,7 @@ class MxnetState:
         return tensors
 
     def load(self, tensors: Mapping[str, Tensor], steps: int) -> None:
-        """Sets every parameter, and makes the trainer's own figures."""
+        """Sets every parameter and the optimizer state of the trainer."""
         for name, parameter in {**self._weights, **self._running}.items():
             values = from_tensor(tensors, name, parameter.shape, None)
             parameter.set_data(nd.array(values, dtype="float32"))

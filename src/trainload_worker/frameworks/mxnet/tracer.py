@@ -34,7 +34,7 @@ class MxnetTracer:
 
     @property
     def active(self) -> bool:
-        """Whether a window is open."""
+        """Whether a window is open, so that operations are being traced."""
         return self._seen is not None
 
     def open(self, folder: str) -> None:
@@ -88,7 +88,7 @@ class MxnetTracer:
         self._kept.append(seen)
 
     def label(self, path: str) -> int:
-        """Turns the oldest profile kept into a labelled window."""
+        """Turns the oldest profile kept into a labelled window at `path`; its size in bytes."""
         seen = self._kept.pop(0)
         return label_profile(seen, self._names).save(path)
 

@@ -1,1 +1,1 @@
-"""TensorFlow with Keras 3."""
+"""TensorFlow with Keras 3. Its own file: `owners` says whose an operation is."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from array import array
-from importlib import metadata
 from typing import Any
 
 # Keras 3 asks which framework it is to run on when it is imported.
@@ -21,7 +20,7 @@ from tensorflow.profiler.experimental import Trace
 
 from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.split import Split
-from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.errors import FrameworkError
 from trainload_worker.frameworks.arrays.rows import Rows, normalise
 from trainload_worker.frameworks.backends import Evaluation, LayerSummary, Opened, StepBatch
 from trainload_worker.frameworks.tensorflow.graph import GraphModel
@@ -47,8 +46,6 @@ class TensorFlowBackend:
     """One model, its optimizer and its data; rows stay in host memory until their step."""
 
     def __init__(self, spec: TrainSpec) -> None:
-        if spec.training.precision != "float32":
-            raise SpecError(f"tensorflow trains in float32 here, not in {spec.training.precision}")
         self._spec = spec
         self._on_gpu = bool(spec.setting.accelerators)
         self.state: TensorFlowState
@@ -81,7 +78,11 @@ class TensorFlowBackend:
             notes.append("tensorflow trains on the first accelerator of the setting alone")
         return Opened(
             version=tf.__version__,
-            software={"tensorflow": tf.__version__, "keras": keras.__version__, **_numpy()},
+            software={
+                "tensorflow": tf.__version__,
+                "keras": keras.__version__,
+                "numpy": numpy.__version__,
+            },
             device="gpu:0" if self._on_gpu else "cpu",
             threads=tf.config.threading.get_intra_op_parallelism_threads() or None,
             accelerators=[_describe(device) for device in used],
@@ -183,10 +184,6 @@ def _wait_for_update(ending: Any) -> None:
 
 def _read_loss(ending: Any) -> float:
     return float(ending[0].numpy())
-
-
-def _numpy() -> dict[str, str | None]:
-    return {"numpy": metadata.version("numpy")}
 
 
 def _describe(device: Any) -> dict[str, str | None]:

@@ -10,7 +10,7 @@ from typing import Any, Iterable
 import keras
 import tensorflow as tf
 
-from trainload_worker.errors import GraphError
+from trainload_worker.frameworks.building import build_layer
 from trainload_worker.frameworks.tensorflow.kinds import BUILDERS
 from trainload_worker.protocol.graph import GraphSpec
 from trainload_worker.training.layer_parameters import group_parameters
@@ -34,21 +34,10 @@ class GraphModel(keras.Model):  # type: ignore[misc]  # keras is not typed here
             if layer.kind == "input":
                 self._entry, self._image_in = layer.name, len(layer.output_shape) == 3
                 continue
-            if layer.kind not in BUILDERS:
-                raise GraphError(
-                    f"layer {layer.name} is of kind {layer.kind!r}, unknown to tensorflow here"
-                )
             inputs = tuple(shapes[name] for name in layer.inputs)
-            try:
-                built = BUILDERS[layer.kind](
-                    layer.name,
-                    layer.attributes,
-                    inputs,
-                    layer.output_shape,
-                    own.get(layer.name, {}),
-                )
-            except KeyError as error:
-                raise GraphError(f"layer {layer.name} lacks the attribute {error}") from error
+            given = (layer.name, layer.attributes, inputs, layer.output_shape)
+            weights = own.get(layer.name, {})
+            built = build_layer("tensorflow", BUILDERS, layer, *given, weights)
             self.named[layer.name] = built
             self._calls.append((layer.name, layer.inputs, layer.kind in _TRAINS))
         self._exit, self._image_out = graph.output, len(shapes[graph.output]) == 3

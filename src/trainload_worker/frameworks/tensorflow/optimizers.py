@@ -36,7 +36,7 @@ class Optimizer:
         return self._slots
 
     def count_from(self, steps: int) -> None:
-        """Goes on after that many updates."""
+        """Sets state that depends on the number of updates done so far; none by default."""
 
     def apply(self, gradients: Sequence[Any]) -> None:
         """One update of every variable."""
@@ -52,7 +52,7 @@ class Optimizer:
                 self.update(variable, gradient, *slots)
 
     def begin(self) -> None:
-        """What is done once a step."""
+        """Updates state once a step, before any variable; none by default."""
 
     def update(self, variable: Any, gradient: Any, *slots: Any) -> None:
         """One variable's new value."""
@@ -92,12 +92,12 @@ class Adam(Optimizer):
         self._power2 = tf.Variable(1.0, trainable=False)
 
     def count_from(self, steps: int) -> None:
-        """The powers after that many updates."""
+        """Sets the powers of both betas to those after that many updates."""
         self._power1.assign(_BETA1**steps)
         self._power2.assign(_BETA2**steps)
 
     def begin(self) -> None:
-        """The powers of both betas."""
+        """Multiplies the powers of both betas, which correct the bias of the means."""
         self._power1.assign(self._power1 * _BETA1)
         self._power2.assign(self._power2 * _BETA2)
 
@@ -126,7 +126,7 @@ class RmsProp(Optimizer):
     slots = 1
 
     def update(self, variable: Any, gradient: Any, *slots: Any) -> None:
-        """The mean forgets one hundredth a step."""
+        """The running mean of squares decays by 0.99 a step."""
         squares = slots[0].assign(0.99 * slots[0] + 0.01 * gradient * gradient)
         variable.assign_sub(self._spec.learning_rate * gradient / (tf.sqrt(squares) + 1e-8))
 

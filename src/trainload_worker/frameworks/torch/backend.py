@@ -1,22 +1,21 @@
 """Trains with torch on the CPU or on one CUDA device; needs no numpy.
 
-On a CUDA device no step waits for another: `clock_torch` learns their ends from events.
+On a CUDA device no step waits for another: `clock` learns their ends from events.
 """
 
 from __future__ import annotations
 
 import contextlib
-import time
 from array import array
 from importlib import metadata
-from typing import Any, Callable, Mapping, Protocol, Sequence
+from typing import Any, Mapping, Sequence
 
 import torch
 from torch.nn import functional
 
 from trainload_worker.data.dataset import PIXEL_SCALE, PIXEL_SHIFT, Dataset
 from trainload_worker.data.split import Split
-from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.errors import FrameworkError
 from trainload_worker.frameworks.backends import (
     CONFUSION_CLASSES,
     Evaluation,
@@ -27,6 +26,7 @@ from trainload_worker.frameworks.backends import (
 from trainload_worker.frameworks.torch.clock import CudaStepClock
 from trainload_worker.frameworks.torch.graph import GraphModule, count_parameters
 from trainload_worker.frameworks.torch.loader import TorchLoader
+from trainload_worker.frameworks.torch.optimizers import build_optimizer
 from trainload_worker.frameworks.torch.state import TorchState
 from trainload_worker.frameworks.torch.weights import (
     NOTE_WITHOUT_NUMPY,
@@ -34,28 +34,15 @@ from trainload_worker.frameworks.torch.weights import (
     load_initial_weights,
 )
 from trainload_worker.protocol.spec import TrainSpec
-from trainload_worker.protocol.training import Optimizer
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.metrics import TOP
+from trainload_worker.training.step_clocks import ReturnClock
+from trainload_worker.training.step_clocks import StepClock as StepClock
 
 _EVALUATION_ROWS = 4096
 """Of plain features, which are small; other rows are evaluated in the batches of training."""
 
-_FORMS: Mapping[str, Any] = {
-    "float32": torch.float32,
-    "uint8": torch.uint8,
-    "int64": torch.int64,
-}
-
-
-class StepClock(Protocol):
-    """Learns when steps ended and what their loss was."""
-
-    def mark(self, loss: Any) -> None:
-        """Notes that a step has been given to the device."""
-
-    def collect(self, drain: bool) -> StepBatch:
-        """Steps that ended since the last call."""
+_FORMS: Mapping[str, Any] = {"float32": torch.float32, "uint8": torch.uint8, "int64": torch.int64}
 
 
 def create(spec: TrainSpec) -> TorchBackend:
@@ -263,54 +250,11 @@ def _wrap(dataset: Dataset, shape: Any) -> tuple[Any, Any]:
     return values.view(-1, *shape), torch.frombuffer(dataset.labels, dtype=torch.int64)
 
 
-class HostStepClock:
+class HostStepClock(ReturnClock):
     """On the CPU a step has ended when the call returns, and its loss costs nothing to read."""
 
     def __init__(self) -> None:
-        self._batch = StepBatch([], [])
-
-    def mark(self, loss: Any) -> None:
-        """Reads the clock and the loss, None where it is not known."""
-        self._batch.end_s.append(time.monotonic())
-        self._batch.loss.append(None if loss is None else loss.item())
-
-    def collect(self, drain: bool) -> StepBatch:  # noqa: ARG002 - nothing is ever under way
-        """All steps since the last call."""
-        batch, self._batch = self._batch, StepBatch([], [])
-        return batch
-
-
-def _sgd(parameters: Any, spec: Optimizer) -> Any:
-    return torch.optim.SGD(
-        parameters,
-        lr=spec.learning_rate,
-        weight_decay=spec.weight_decay,
-        momentum=spec.momentum,
-    )
-
-
-def _plain(name: str) -> Callable[[Any, Optimizer], Any]:
-    def build(parameters: Any, spec: Optimizer) -> Any:
-        optimizer = getattr(torch.optim, name)
-        return optimizer(parameters, lr=spec.learning_rate, weight_decay=spec.weight_decay)
-
-    return build
-
-
-_OPTIMIZERS: Mapping[str, Callable[[Any, Optimizer], Any]] = {
-    "adam": _plain("Adam"),
-    "adamw": _plain("AdamW"),
-    "sgd": _sgd,
-    "rmsprop": _plain("RMSprop"),
-    "adagrad": _plain("Adagrad"),
-}
-
-
-def build_optimizer(spec: Optimizer, model: Any) -> Any:
-    """The optimizer of a run over all of the model's parameters."""
-    if spec.name not in _OPTIMIZERS:
-        raise SpecError(f"optimizer {spec.name!r} is unknown to torch here")
-    return _OPTIMIZERS[spec.name](model.parameters(), spec)
+        super().__init__(lambda loss: None if loss is None else loss.item())
 
 
 def _describe_accelerator(device: Any) -> dict[str, str | None]:

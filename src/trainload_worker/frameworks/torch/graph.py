@@ -11,6 +11,7 @@ from typing import Any, Mapping
 from torch import nn
 
 from trainload_worker.errors import GraphError
+from trainload_worker.frameworks.building import build_layer
 from trainload_worker.frameworks.torch.kinds import BUILDERS
 from trainload_worker.protocol.graph import GraphSpec, LayerSpec
 
@@ -65,14 +66,10 @@ def _last_uses(graph: GraphSpec) -> dict[str, str]:
 
 
 def _build_layer(layer: LayerSpec, shapes: Mapping[str, tuple[int, ...]]) -> Any:
-    if layer.kind not in BUILDERS:
-        raise GraphError(f"layer {layer.name} is of kind {layer.kind!r}, unknown to torch here")
     if not layer.inputs or any(name not in shapes for name in layer.inputs):
         raise GraphError(f"layer {layer.name} needs layers of the graph as its inputs")
-    try:
-        return BUILDERS[layer.kind](layer.attributes, tuple(shapes[name] for name in layer.inputs))
-    except KeyError as error:
-        raise GraphError(f"layer {layer.name} lacks the attribute {error}") from error
+    inputs = tuple(shapes[name] for name in layer.inputs)
+    return build_layer("torch", BUILDERS, layer, layer.attributes, inputs)
 
 
 def _attach(root: Any, name: str, module: Any) -> None:

@@ -113,7 +113,7 @@ def _one_number(loss: Any) -> Any:
     return None if number is None or number.numel() != 1 else number.detach().reshape(())
 
 
-def open_torch() -> Opened:
+def open_framework() -> Opened:
     """torch as found, without touching a device: the script may want to fork first."""
     return Opened(
         version=str(torch.__version__),

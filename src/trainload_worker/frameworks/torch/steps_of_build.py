@@ -1,6 +1,6 @@
 """Does a few real steps of a user's build function; run as a script, measured from outside.
 
-python steps_of_build_torch.py my.py build BATCH PRECISION OPTIMIZER MOMENTUM STEPS
+python steps_of_build.py my.py build BATCH PRECISION OPTIMIZER MOMENTUM STEPS
 """
 
 from __future__ import annotations
@@ -13,13 +13,8 @@ from typing import Any
 
 import torch
 
-_RULES = {
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
-    "rmsprop": torch.optim.RMSprop,
-    "adagrad": torch.optim.Adagrad,
-}
+_NAMES = ("Adam", "AdamW", "SGD", "RMSprop", "Adagrad")
+_RULES = {name.lower(): getattr(torch.optim, name) for name in _NAMES}
 
 
 def main(

@@ -18,10 +18,7 @@ from typing import Any
 import torch
 from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
 from torch.autograd import profiler as kineto
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from trainload_worker.frameworks.torch.modules import ModuleNames
 
@@ -58,7 +55,7 @@ class Tracer:
         return bool(torch.autograd._profiler_enabled())
 
     def open(self, memory: bool) -> None:
-        """Begins to trace."""
+        """Starts the profiler, hooks module calls; with `memory`, records allocations too."""
         activities = {kineto.ProfilerActivity.CPU}
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             activities.add(kineto.ProfilerActivity.CUDA)

@@ -21,7 +21,7 @@ _ACCUMULATE = 1 << 62
 
 
 class Layers:
-    """Where the step is; `attach` makes every module call known."""
+    """The layer and phase that the step is in; follows module calls once attached."""
 
     def __init__(self) -> None:
         self.phase = "other"
@@ -37,7 +37,7 @@ class Layers:
         self._plain_call = nn.Module.__call__
 
     def attach(self) -> None:
-        """Stands in for the call of every module until `detach`."""
+        """Replaces the call of every module, to follow it, until `detach`."""
         layers = self
 
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
@@ -50,7 +50,7 @@ class Layers:
         nn.Module.__call__ = call
 
     def detach(self) -> None:
-        """Module calls are as they were."""
+        """Restores the call of modules."""
         nn.Module.__call__ = self._plain_call
 
     def enter(self, module: Any) -> None:
@@ -67,7 +67,7 @@ class Layers:
         self._note(self._stack[-1] if self._stack else _NO_LAYER)
 
     def begin_step(self) -> None:
-        """Forgets the nodes of the step before."""
+        """Drops the autograd nodes of the step before."""
         self._starts.clear()
         self._owners.clear()
         self._note(self._stack[-1] if self._stack else _NO_LAYER)
@@ -107,7 +107,7 @@ class Layers:
 
     @property
     def roots(self) -> list[Any]:
-        """The models met."""
+        """The models called so far that still exist."""
         found = [reference() for _, reference in self._names._roots]
         return [model for model in found if model is not None]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from itertools import islice
 from typing import Any, Iterator, Mapping
 
 FORMAT = 1
@@ -31,7 +32,7 @@ class OpTraceLog:
         self.operations = 0
 
     def allocate(self, size: int, category: str) -> int:
-        """Notes the allocation of a storage; its number."""
+        """Records the allocation of a storage of `size` bytes; returns its number."""
         number = len(self._bytes)
         self._bytes.append(size)
         self._categories.append(category)
@@ -40,7 +41,7 @@ class OpTraceLog:
         return number
 
     def free(self, number: int) -> None:
-        """Notes that nobody holds the storage any more."""
+        """Records that the storage is freed; ignored once the trace has ended."""
         if self.open:
             self._live.discard(number)
             self._events.append(~number)
@@ -52,7 +53,7 @@ class OpTraceLog:
 
     @property
     def last(self) -> int:
-        """The place of the latest event."""
+        """Index of the latest event."""
         return len(self._events) - 1
 
     def complete(self, place: int, line: str) -> None:
@@ -64,20 +65,20 @@ class OpTraceLog:
         self._events.append(json.dumps(["m", text, self.step]))
 
     def tell(self, number: int, category: str) -> None:
-        """Says what a storage was for."""
+        """Sets the category of a storage, such as `activation`."""
         self._categories[number] = category
 
     def untold_since(self, first: int) -> list[int]:
-        """Live storages from that number on of which nobody has said what they are for."""
+        """Live storages from that number on whose category has not been set."""
         return [n for n in self._live if n >= first and self._categories[n] == UNTOLD]
 
     def remember(self, number: int) -> None:
-        """Says that a storage belongs to the past even where it is freed before the first step."""
+        """Keeps a storage in the trace though it is freed before the first step."""
         if number >= 0:
             self._remembered.add(number)
 
     def forget_past(self) -> None:
-        """Keeps of everything before only what is still held or was to be remembered, in order."""
+        """Drops events so far but allocations and frees of storages still live or remembered."""
         kept = self._live | self._remembered
         past = [event for event in self._events if isinstance(event, int)]
         self._events = [e for e in past if (e if e >= 0 else ~e) in kept]
@@ -114,11 +115,7 @@ class OpTraceLog:
 
 
 def _batches(lines: Iterator[str], size: int) -> Iterator[list[str]]:
-    batch: list[str] = []
-    for line in lines:
-        batch.append(line)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
+    batch = list(islice(lines, size))
+    while batch:
         yield batch
+        batch = list(islice(lines, size))

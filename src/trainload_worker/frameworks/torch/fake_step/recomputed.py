@@ -1,4 +1,4 @@
-"""Lets a model compute blocks again on its way back instead of keeping what is inside them.
+"""Recomputes blocks of a model in its backward pass (activation checkpointing).
 
 Changes how a model is called, not what it computes; for steps that are traced.
 """

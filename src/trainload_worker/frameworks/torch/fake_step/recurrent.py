@@ -19,7 +19,7 @@ _STATE_BYTES = 132 * 2048 * 24
 """Random states of dropout for every thread of an H200; measured, and kept for good."""
 _dropout_state: list[Any] = []
 _BATCH_FIRST = 14
-"""Its place among the arguments of going back."""
+"""Index of that option among the arguments of the backward operation."""
 
 
 def reserve_bytes(
@@ -32,7 +32,7 @@ def reserve_bytes(
     item_bytes: int,
     dropout: float,
 ) -> int:
-    """What cuDNN keeps for going back; `places` are steps times rows.
+    """Bytes that cuDNN keeps for the backward pass; `places` are steps times rows.
 
     Gates and states of every layer and the output between two layers; for dropout, a bit for each
     value a layer hands on. Measured on an H200 with cuDNN 9.19: to the byte in 120 of 120 trials.

@@ -283,38 +283,22 @@ def embedding_dense_backward(gradient: Any, _indices: Any, rows: int, *_rest: An
 
 
 _SIMPLE = (
-    "relu",
-    "gelu",
-    "gelu_backward",
-    "silu",
-    "silu_backward",
-    "tanh",
-    "tanh_backward",
-    "sigmoid",
-    "sigmoid_backward",
-    "threshold_backward",
-    "add",
-    "sub",
-    "mul",
-    "sqrt",
+    *("relu", "gelu", "gelu_backward", "silu", "silu_backward", "tanh", "tanh_backward"),
+    *("sigmoid", "sigmoid_backward", "threshold_backward", "add", "sub", "mul", "sqrt"),
+)
+
+_NAMED_AS_HERE: tuple[Any, ...] = (
+    *(convolution, convolution_backward, cudnn_batch_norm, cudnn_batch_norm_backward),
+    *(native_batch_norm, native_batch_norm_backward, native_layer_norm),
+    *(native_layer_norm_backward, native_dropout, embedding_dense_backward, mkldnn_rnn_layer),
 )
 
 RULES: Mapping[str, Callable[..., Forms]] = {
-    "convolution": convolution,
-    "convolution_backward": convolution_backward,
-    "cudnn_batch_norm": cudnn_batch_norm,
-    "cudnn_batch_norm_backward": cudnn_batch_norm_backward,
-    "native_batch_norm": native_batch_norm,
-    "native_batch_norm_backward": native_batch_norm_backward,
-    "native_layer_norm": native_layer_norm,
-    "native_layer_norm_backward": native_layer_norm_backward,
+    **{rule.__name__: rule for rule in _NAMED_AS_HERE},
     "_fused_rms_norm": fused_rms_norm,
     "_fused_rms_norm_backward": fused_rms_norm_backward,
-    "native_dropout": native_dropout,
     "native_dropout_backward": _first_like,
     "_cudnn_rnn": cudnn_rnn,
-    "embedding_dense_backward": embedding_dense_backward,
     "_to_copy": to_copy,
     **dict.fromkeys(_SIMPLE, _element_wise),
-    "mkldnn_rnn_layer": mkldnn_rnn_layer,
 }

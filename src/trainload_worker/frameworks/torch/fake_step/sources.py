@@ -9,23 +9,18 @@ import contextlib
 import importlib.util
 import os
 import sys
-import weakref
 from typing import Any
 
 import torch
 
 from trainload_worker.data.dataset import PIXEL_SCALE, PIXEL_SHIFT
-from trainload_worker.errors import ScriptError, WorkerProblem
-from trainload_worker.frameworks.torch.backend import batch_loss, build_optimizer
-from trainload_worker.frameworks.torch.fake_step.trace import (
-    MEASURE,
-    Enough,
-    TraceProblem,
-    Tracer,
-    explain,
-)
+from trainload_worker.errors import WorkerProblem
+from trainload_worker.frameworks.torch.backend import batch_loss
+from trainload_worker.frameworks.torch.fake_step.moving import adopt_batch, keep_identities, move
+from trainload_worker.frameworks.torch.fake_step.scripts import trace_script
+from trainload_worker.frameworks.torch.fake_step.trace import TraceProblem, Tracer, explain
 from trainload_worker.frameworks.torch.graph import GraphModule
-from trainload_worker.process.script import run_script
+from trainload_worker.frameworks.torch.optimizers import build_optimizer
 from trainload_worker.protocol.data import ImageData, NpyData, SyntheticData
 from trainload_worker.protocol.graph import GraphSpec
 from trainload_worker.protocol.spec import BuildSpec, ScriptSpec
@@ -37,9 +32,9 @@ _TYPES = {"i8": torch.int64, "i4": torch.int32, "f4": torch.float32, "u1": torch
 def run_source(tracer: Tracer) -> None:
     """Runs as many steps of the specification's source as it asks for."""
     source = tracer.spec.source
-    _keep_identities()
+    keep_identities()
     if isinstance(source, ScriptSpec):
-        _run_script(tracer, source)
+        trace_script(tracer, source)
         return
     training = tracer.spec.training
     assert training is not None, "a graph and a build come with their training"
@@ -75,7 +70,7 @@ def _run_steps(tracer: Tracer, model: Any, loss: Any, training: Training) -> Non
 
 
 def _run_step(tracer: Tracer, model: Any, loss: Any, optimizer: Any, training: Any) -> None:
-    """As the torch backend steps; what it holds goes with the function."""
+    """One step as the torch backend does it; its tensors are freed when it returns."""
     tracer.begin_step()
     optimizer.zero_grad(set_to_none=True)
     with _autocast(tracer, training.precision):
@@ -97,7 +92,7 @@ def _autocast(tracer: Tracer, precision: str) -> Any:
 
 
 def _checked(loss: Any) -> Any:
-    """The loss that the user's function gives, if it is one."""
+    """The loss of the user's function; TraceProblem where it is no scalar with a gradient."""
     try:
         found = loss()
     except Exception as error:
@@ -128,7 +123,7 @@ def _said(error: BaseException, what: str) -> BaseException:
 
 def _build_graph(tracer: Tracer, graph: GraphSpec, training: Training) -> tuple[Any, Any]:
     model = GraphModule(graph)
-    _move(tracer, model)
+    move(tracer, model)
     entry = next(layer for layer in graph.layers if layer.kind == "input")
     kind, stream = _row_type(tracer.spec.data)
     shape = (training.batch_size, *entry.output_shape)
@@ -177,35 +172,9 @@ def _build_users(tracer: Tracer, source: BuildSpec, training: Training) -> tuple
             f"{source.function} must return a torch module and a function without arguments, "
             f"not {_article(type(model).__name__)} and {_article(type(loss).__name__)}"
         )
-    _move(tracer, model)
-    _adopt_batch(tracer, loss)
+    move(tracer, model)
+    adopt_batch(tracer, loss)
     return model, loss
-
-
-def _move(tracer: Tracer, model: Any) -> None:
-    """The model on the step's device, every weight without numbers."""
-    torch.__future__.set_overwrite_module_params_on_conversion(True)
-    if tracer.on_cuda:
-        model.to(tracer.device)
-    else:
-        model._apply(tracer.dispatch.adopt)
-
-
-def _adopt_batch(tracer: Tracer, loss: Any) -> None:
-    """The tensors that a function holds, on the step's device before its first step."""
-    for cell in getattr(loss, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # not filled yet
-            cell.cell_contents = _adopted(tracer, cell.cell_contents)
-
-
-def _adopted(tracer: Tracer, value: Any) -> Any:
-    if isinstance(value, torch.Tensor) and not value.requires_grad:
-        return tracer.dispatch.adopt(value)
-    if type(value) in (list, tuple):
-        return type(value)(_adopted(tracer, one) for one in value)
-    if type(value) is dict:
-        return {key: _adopted(tracer, one) for key, one in value.items()}
-    return value
 
 
 def _load_function(source: BuildSpec) -> Any:
@@ -230,180 +199,3 @@ def _load_function(source: BuildSpec) -> Any:
         there = f"; it has {', '.join(own[:8])}" if own else ""
         raise TraceProblem(f"{name} has no function {source.function}{there}")
     return function
-
-
-# A user's script, as it stands.
-
-
-def _run_script(tracer: Tracer, source: ScriptSpec) -> None:
-    if not os.path.isfile(source.path):
-        raise TraceProblem(f"{source.path}: no such file")
-    watch = _ScriptWatch(tracer)
-    watch.attach()
-    name = os.path.basename(source.path)
-    try:
-        run_script(source)
-    except ScriptError as error:
-        if not tracer.steps:
-            raise TraceProblem(f"{name}: {error} before its first optimizer step") from error
-    except Exception as error:
-        if not isinstance(error, WorkerProblem):
-            raise explain(error, name) from error
-        raise
-    if not tracer.steps:
-        why = "" if watch.backwards else " and no backward pass"
-        raise TraceProblem(f"{name} ended without an optimizer step{why}; {MEASURE}")
-
-
-class _ScriptWatch:
-    """Finds the steps of a script by its optimizers, and makes it run without numbers."""
-
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
-        self._main: Any = None
-        self._others = False
-        self._open = False
-        self.backwards = 0
-
-    def attach(self) -> None:
-        """Stands in for what a script would do with numbers, processes and files."""
-        from torch.optim.optimizer import (
-            register_optimizer_step_post_hook,
-            register_optimizer_step_pre_hook,
-        )
-
-        register_optimizer_step_pre_hook(self._before)
-        register_optimizer_step_post_hook(self._after)
-        plain = torch.autograd.backward
-        watch = self
-
-        def backward(*args: Any, **kwargs: Any) -> Any:
-            watch.begin_backward()
-            return plain(*args, **kwargs)
-
-        torch.autograd.backward = backward
-        torch.save = lambda *_args, **_kwargs: None
-        torch.compile = lambda model=None, **_kwargs: model if model is not None else (lambda m: m)
-        torch.nn.Module.compile = lambda *_args, **_kwargs: None
-        _keep_loaders_here()
-        torch.isfinite = _finite
-        torch.Tensor.isfinite = _finite
-        torch.amp.GradScaler._maybe_opt_step = lambda _self, optimizer, _state, *args, **kwargs: (
-            optimizer.step(*args, **kwargs)
-        )
-        self._tracer.dispatch.check = None
-
-    def begin_backward(self) -> None:
-        """The script goes back for the first or another time."""
-        self.backwards += 1
-        tracer = self._tracer
-        if not self._open:
-            self._begin()
-        tracer.layers.phase = "forward"
-        tracer.begin_backward()
-
-    def _begin(self) -> None:
-        tracer = self._tracer
-        tracer.tell_weights(tracer.layers.roots)
-        tracer.begin_step()
-        self._open = True
-
-    def _before(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if not self._open:
-            self._begin()
-        held = (p for group in optimizer.param_groups for p in group["params"])
-        self._tracer.begin_update(held)
-
-    def _after(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        tracer = self._tracer
-        if self._main is None:
-            self._main = optimizer
-            tracer.optimizer_name = type(optimizer).__name__.lower()
-        self._others = self._others or optimizer is not self._main
-        if optimizer is not self._main:
-            tracer.layers.phase = "forward"
-            return
-        tracer.end_step(optimizer)
-        self._open = False
-        # With two optimizers the first one's step stands in the middle of the loop.
-        if tracer.steps >= tracer.spec.iterations + (1 if self._others else 0):
-            raise Enough
-        self._begin()
-
-
-def _finite(tensor: Any) -> Any:
-    found = torch.ones_like(tensor, dtype=torch.bool)
-    found.answer = True
-    return found
-
-
-def _keep_loaders_here() -> None:
-    loader = torch.utils.data.DataLoader
-    plain = loader.__init__
-
-    def begin(self: Any, dataset: Any, *args: Any, **kwargs: Any) -> None:
-        for name in ("prefetch_factor", "multiprocessing_context"):
-            kwargs.pop(name, None)
-        kwargs.update(num_workers=0, persistent_workers=False, pin_memory=False)
-        plain(self, dataset, *args[:4], **kwargs)
-
-    loader.__init__ = begin
-
-
-def _keep_identities() -> None:
-    """Moving a model keeps what its parts share, and what its parameters are, on CUDA.
-
-    Fake tensors take another way through torch: each is replaced by a new one.
-    """
-    plain = torch.nn.Module._apply
-    depth = 0
-
-    def apply(self: Any, convert: Any, *args: Any, **kwargs: Any) -> Any:
-        nonlocal depth
-        if depth:
-            return plain(self, convert, *args, **kwargs)
-        known: dict[int, Any] = {}
-
-        def once(tensor: Any) -> Any:
-            if id(tensor) not in known:
-                known[id(tensor)] = convert(tensor)
-            return known[id(tensor)]
-
-        before = [(module, dict(module._parameters)) for module in self.modules()]
-        depth += 1
-        try:
-            result = plain(self, once, *args, **kwargs)
-        finally:
-            depth -= 1
-        if _tie_again(before):
-            for reference in optimizers:
-                _take_moved(reference())
-        return result
-
-    optimizers: list[Any] = []
-    begin = torch.optim.Optimizer.__init__
-
-    def remember(self: Any, *args: Any, **kwargs: Any) -> None:
-        optimizers.append(weakref.ref(self))
-        begin(self, *args, **kwargs)
-
-    torch.optim.Optimizer.__init__ = remember
-    torch.nn.Module._apply = apply
-
-
-def _tie_again(before: list[tuple[Any, dict[str, Any]]]) -> bool:
-    """Whether any parameter was replaced; one that modules share is again one."""
-    first: dict[int, Any] = {}
-    for module, held in before:
-        for name, old in held.items():
-            new = module._parameters.get(name)
-            if old is None or new is None or old is new:
-                continue
-            module._parameters[name] = first.setdefault(id(old), new)
-            old.moved_to = first[id(old)]
-    return bool(first)
-
-
-def _take_moved(optimizer: Any) -> None:
-    for group in optimizer.param_groups if optimizer is not None else ():
-        group["params"] = [getattr(p, "moved_to", p) for p in group["params"]]

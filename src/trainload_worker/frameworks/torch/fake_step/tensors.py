@@ -97,7 +97,7 @@ class Storage:
             self._freed(self.number)
 
     def give_up(self) -> None:
-        """Frees it now, whoever still looks at it: its tensors have moved elsewhere."""
+        """Frees it now though tensors refer to it: they have been moved to another storage."""
         self.__del__()
         self._freed = None
 
@@ -119,17 +119,17 @@ class FakeTensor(torch.Tensor):  # type: ignore[misc]  # torch is not typed here
 
     @property
     def device(self) -> Any:
-        """Where the program believes it to be."""
+        """cuda:0 or cpu, as the program takes it."""
         return CUDA if self.form.on_cuda else _CPU
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the program believes it to be on a GPU."""
+        """Whether the program takes it for a CUDA tensor."""
         return self.form.on_cuda
 
     @property
     def is_xla(self) -> bool:
-        """Never, to the program."""
+        """False: the program takes it for a CUDA tensor."""
         return False
 
     def get_device(self) -> int:
@@ -149,7 +149,7 @@ class FakeTensor(torch.Tensor):  # type: ignore[misc]  # torch is not typed here
         self.form, self.store = other.form, other.store
 
     def data_ptr(self) -> int:
-        """A number that differs between storages."""
+        """A number in place of an address; differs between storages."""
         return (self.store.number + 1) << 9
 
     def __bool__(self) -> bool:
@@ -164,7 +164,7 @@ class FakeTensor(torch.Tensor):  # type: ignore[misc]  # torch is not typed here
         return format(self.item(), spec) if self.dim() == 0 else repr(self)
 
     def item(self) -> Any:
-        """A plausible constant: programs print it."""
+        """A constant, 1 unless the answer is known; the line that asked is noted."""
         return read_value(self)
 
     def tolist(self) -> Any:
@@ -241,22 +241,9 @@ def _nested(shape: Any, value: Any) -> Any:
 def make(form: Form, store: Storage) -> FakeTensor:
     """A fake tensor on a storage."""
     place = _XLA if form.on_cuda else _CPU
-    tensor = _wrap(
-        FakeTensor,
-        form.shape,
-        form.strides,
-        form.offset,
-        None,
-        form.dtype,
-        torch.strided,
-        place,
-        False,
-        False,
-        None,
-        False,
-        False,
-        _KEYS if form.on_cuda else None,
-    )
+    layout = (form.shape, form.strides, form.offset, None, form.dtype, torch.strided, place)
+    keys = _KEYS if form.on_cuda else None
+    tensor = _wrap(FakeTensor, *layout, False, False, None, False, False, keys)
     tensor.form, tensor.store = form, store
     return tensor  # type: ignore[no-any-return]
 

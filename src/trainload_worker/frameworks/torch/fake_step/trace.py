@@ -1,6 +1,6 @@
 """Dispatches a real training step on fake tensors and leaves its op trace; trains nothing.
 
-What the step is made of comes from `op_trace_sources_torch`; this file marks its parts and says in
+What the step is made of comes from `sources`; this file marks its parts and says in
 one line why a step cannot be traced.
 """
 
@@ -78,7 +78,7 @@ class Tracer:
         return torch.device("cuda", 0) if self.on_cuda else torch.device("cpu")
 
     def begin(self, models: list[Any]) -> None:
-        """Everything is built: what lives now are weights, buffers and inputs."""
+        """Begins the trace after building: live storages are weights, buffers and inputs."""
         self.tell_weights(models)
         for number in self.log.untold_since(0):
             self.log.tell(number, "input")
@@ -86,27 +86,27 @@ class Tracer:
         readings.clear()
 
     def begin_step(self) -> None:
-        """A step begins; its gradients of before are still there."""
+        """Marks the beginning of a step; gradients of the step before are still allocated."""
         self._first_of_step = self.log.next_number
         self.layers.begin_step()
         self.layers.phase = "forward"
         self.log.mark("step begin")
 
     def begin_backward(self) -> None:
-        """What the forward pass has left is kept for the way back."""
+        """Marks the beginning of the backward pass: live storages of the step are activations."""
         self.log.mark("backward begin")
         for number in self.log.untold_since(self._first_of_step):
             self.log.tell(number, "activation")
 
     def begin_update(self, parameters: Iterator[Any]) -> None:
-        """The gradients are there."""
+        """Marks the beginning of the update: gradients of the parameters are complete."""
         for parameter in parameters:
             self._tell(parameter.grad, "gradient")
         self.layers.phase = "update"
         self.log.mark("update begin")
 
     def end_step(self, optimizer: Any) -> None:
-        """The optimizer has done its step; its state is known now."""
+        """Marks the end of a step: what the optimizer holds now is its state."""
         for state in optimizer.state.values():
             for value in state.values() if isinstance(state, dict) else ():
                 self._tell(value, "optimizer")
@@ -117,7 +117,7 @@ class Tracer:
         self._events.write(OpTraceStep(self.steps, t_s=time.monotonic()))
 
     def tell_weights(self, models: list[Any]) -> None:
-        """Says which storages are weights and buffers."""
+        """Sets the category of the storages of weights and buffers."""
         for model in models:
             for buffer in model.buffers():
                 self._tell(buffer, "buffer")
@@ -155,7 +155,7 @@ def trace_step(spec: TraceSpec, events: EventWriter) -> OpTraceSaved:
 
 
 def _remarks(tracer: Tracer) -> Iterator[str]:
-    """What whoever trusts the trace should know."""
+    """Notes on what limits the trace: values read as 1, bf16 that is emulated."""
     if readings:
         places = list(readings)
         more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""

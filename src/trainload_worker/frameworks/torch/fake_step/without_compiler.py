@@ -23,7 +23,7 @@ _NAMES = (_COMPILER, _SHAPES, _FUNCTIONS, _ALGEBRA)
 
 
 class _Light(ModuleType):
-    """Has the few names it was given; makes room for the real modules when asked for any other."""
+    """A module with a few names; replaced by the real module when any other name is asked for."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -33,10 +33,10 @@ class _Light(ModuleType):
 
 
 class _Finder(MetaPathFinder):
-    """Makes room for the real modules when a part of one is imported."""
+    """Replaces a light module by the real one when a submodule of it is imported."""
 
     def find_spec(self, fullname: str, _path: Any, _target: Any = None) -> ModuleSpec | None:
-        """The part of the real module; None for what is nobody's part here."""
+        """The spec of a real submodule; None for modules that are not replaced here."""
         root = next((name for name in _NAMES if fullname.startswith(f"{name}.")), None)
         if root is None or not isinstance(sys.modules.get(root), _Light):
             return None
@@ -48,7 +48,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loaded(Loader):
-    """Gives a module that the real one has loaded meanwhile."""
+    """Loads a module that its real parent has imported meanwhile."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -58,11 +58,11 @@ class _Loaded(Loader):
         return self._module
 
     def exec_module(self, _module: ModuleType) -> None:
-        """It has been executed."""
+        """Does nothing: the module has been executed."""
 
 
 def _make_room(wanted: str) -> None:
-    """For the algebra all of it, which is made for each other; for the compiler everything."""
+    """Removes light modules so that the real ones load; the algebra's go together."""
     for name in _NAMES:
         if name == _COMPILER and wanted != _COMPILER:
             continue
@@ -76,14 +76,6 @@ def _truth(condition: Any, *_args: Any, **_kwargs: Any) -> bool:
     return bool(condition)
 
 
-def _any(*conditions: Any) -> bool:
-    return any(conditions)
-
-
-def _all(*conditions: Any) -> bool:
-    return all(conditions)
-
-
 def _equal(first: Any, second: Any) -> bool:
     if isinstance(first, (tuple, list)) and isinstance(second, (tuple, list)):
         return len(first) == len(second) and all(map(_equal, first, second))
@@ -94,20 +86,12 @@ def _itself(value: Any, *_args: Any, **_kwargs: Any) -> Any:
     return value
 
 
-def _nothing(*_args: Any, **_kwargs: Any) -> None:
-    return None
-
-
-def _always(_value: Any) -> bool:
-    return True
+def _saying(answer: Any) -> Any:
+    return lambda *_args, **_kwargs: answer
 
 
 def _none_of_them(*_args: Any) -> set[Any]:
     return set()
-
-
-def _never(_value: Any) -> bool:
-    return False
 
 
 def _as_it_is(function: Any = None, *_args: Any, **_kwargs: Any) -> Any:
@@ -125,13 +109,13 @@ _TRUTHS = (
 )
 _SHAPE_NAMES: Mapping[str, Any] = {
     **dict.fromkeys(_TRUTHS, _truth),
-    "sym_or": _any,
-    "sym_and": _all,
+    "sym_or": lambda *conditions: any(conditions),
+    "sym_and": lambda *conditions: all(conditions),
     "sym_eq": _equal,
     **dict.fromkeys(("guarding_hint_or_throw", "optimization_hint", "hint_int"), _itself),
-    **dict.fromkeys(("has_guarding_hint", "has_hint", "has_static_value"), _always),
-    **dict.fromkeys(("is_nested_int", "has_free_symbols", "is_symbolic"), _never),
-    "has_free_unbacked_symbols": _never,
+    **dict.fromkeys(("has_guarding_hint", "has_hint", "has_static_value"), _saying(True)),
+    **dict.fromkeys(("is_nested_int", "has_free_symbols", "is_symbolic"), _saying(False)),
+    "has_free_unbacked_symbols": _saying(False),
     "free_unbacked_symbols": _none_of_them,
     "free_symbols": _none_of_them,
     "GuardOnDataDependentSymNode": type("GuardOnDataDependentSymNode", (RuntimeError,), {}),
@@ -145,7 +129,7 @@ _ALGEBRA_NAMES = ("Basic", "Expr", "Float", "Integer", "Number", "Symbol")
 def leave_compiler_out() -> None:
     """Puts the stand-ins in place, where the real modules have not been loaded already."""
     light: dict[str, Mapping[str, Any]] = {
-        _COMPILER: {"disable": _as_it_is, "graph_break": _nothing},
+        _COMPILER: {"disable": _as_it_is, "graph_break": _saying(None)},
         _SHAPES: _SHAPE_NAMES,
         _FUNCTIONS: {"Max": max, "Min": min},
         _ALGEBRA: {name: type(name, (), {}) for name in _ALGEBRA_NAMES},

@@ -1,0 +1,103 @@
+"""Makes backends and probes by what their frameworks offer; imports one only when asked for."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Iterable, Sequence, cast
+
+from trainload_worker.errors import FrameworkError, SpecError
+from trainload_worker.frameworks.backends import Backend, KeptBackend, LayerSummary, Opened, Probe
+from trainload_worker.process.events import EventWriter
+from trainload_worker.protocol import offers
+from trainload_worker.protocol.events import OpTraceSaved
+from trainload_worker.protocol.offers import Offer
+from trainload_worker.protocol.spec import LayersSpec, TraceSpec, TrainSpec
+from trainload_worker.windows.graph_windows import LayerWindows, TracedBackend
+
+
+def create_backend(spec: TrainSpec) -> KeptBackend:
+    """Imports the framework and readies its backend; FrameworkError where it cannot be imported."""
+    offer, precision = _find(spec.framework), spec.training.precision
+    if precision not in offer.precisions:
+        known = " or ".join(offer.precisions)
+        raise SpecError(f"{offer.name} trains in {known} here, not in {precision}")
+    if spec.setting.threads is not None:
+        for name in offer.thread_variables:
+            os.environ[name] = str(spec.setting.threads)
+    backend: KeptBackend = _import(offer, "backend").create(spec)
+    return backend
+
+
+def create_probe(framework: str, events: EventWriter) -> tuple[Probe, Opened]:
+    """The probe for scripts of that framework, which it imports; FrameworkError if it cannot."""
+    offer = _find(framework)
+    if not offer.scripts:
+        known = _names(one for one in offers.list_offers() if one.scripts)
+        raise SpecError(f"scripts of {framework!r} cannot be watched; this worker knows {known}")
+    module = _import(offer, "probe")
+    return module.StepProbe(events), module.open_framework()
+
+
+def create_layer_probe(framework: str, events: EventWriter, layers: LayersSpec | None) -> Probe:
+    """The probe that tells layers of any program apart; without a request one that does nothing."""
+    if layers is None:
+        return NoProbe()
+    offer = _find(framework)
+    if not offer.script_layers:
+        known = _names(one for one in offers.list_offers() if one.script_layers)
+        raise SpecError(f"layers of {framework!r} cannot be told apart; this worker knows {known}")
+    probe: Probe = _import(offer, "layers").LayerProbe(events, layers)
+    return probe
+
+
+def watch_layers(
+    backend: Backend, spec: TrainSpec, summaries: Sequence[LayerSummary], events: EventWriter
+) -> tuple[Backend, Probe]:
+    """The backend to train with and the probe that tells layers apart, where that is asked for."""
+    offer = _find(spec.framework)
+    if spec.layers is None or offer.script_layers:
+        return backend, create_layer_probe(spec.framework, events, spec.layers)
+    if not offer.graph_layers:
+        raise SpecError(f"layers of {spec.framework!r} cannot be told apart; leave --layers out")
+    traced = cast("TracedBackend", backend)
+    windows = LayerWindows(traced, spec, spec.layers, summaries, events)
+    return windows, windows
+
+
+def trace_operations(spec: TraceSpec, events: EventWriter) -> OpTraceSaved:
+    """Traces a step's operations without running it; what the trace has, as an event."""
+    offer = _find(spec.framework)
+    if not offer.op_trace:
+        known = _names(one for one in offers.list_offers() if one.op_trace)
+        raise SpecError(f"steps of {spec.framework} cannot be traced; only those of {known}")
+    found: OpTraceSaved = _import(offer, "fake_step.trace").trace_step(spec, events)
+    return found
+
+
+class NoProbe:
+    """Watches nothing."""
+
+    def attach(self) -> None:
+        """Installs no hook."""
+
+    def finish(self) -> None:
+        """Has nothing to write."""
+
+
+def _find(framework: str) -> Offer:
+    try:
+        return offers.find_offer(framework)
+    except offers.UnknownFramework:
+        known = ", ".join(sorted(offers.FRAMEWORKS))
+        raise SpecError(f"framework {framework!r} is unknown; this worker has {known}") from None
+
+
+def _import(offer: Offer, part: str) -> Any:
+    try:
+        return offers.import_part(offer.name, part)
+    except (ImportError, OSError) as error:
+        raise FrameworkError(f"{offer.name} cannot be imported: {error}") from error
+
+
+def _names(able: Iterable[Offer]) -> str:
+    return ", ".join(offer.name for offer in able)
