@@ -12,8 +12,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainload.cli.estimate_shown import Counted, Estimated, Study
-    from trainload.cli.estimate_sources import Source, StepChoice
+    from trainload.report.counts.terminal import Counted, Estimated, Study
+    from trainload.api.estimating.sources import Source, StepChoice
     from trainload.estimate.memory.device import Target
     from trainload.hardware.catalogue import Device
     from trainload.workload import LayerGraph, Optimizer, ScriptWorkload, Workload
@@ -108,8 +108,8 @@ def estimate_verb(
     A function in your file takes the batch size and returns the module and a function without
     arguments that gives the loss of one batch.
     """
-    from trainload.cli.estimate_memory import MemoryQuestion, answer_memory
-    from trainload.cli.estimate_shown import (
+    from trainload.api.estimating.memory import MemoryQuestion, answer_memory
+    from trainload.report.counts.terminal import (
         Estimated,
         estimated_json,
         render_estimated,
@@ -117,7 +117,7 @@ def estimate_verb(
         render_study,
         study_json,
     )
-    from trainload.cli.estimate_sources import GraphSource, ScriptSource, StepChoice
+    from trainload.api.estimating.sources import GraphSource, ScriptSource, StepChoice
     from trainload.errors import UsageError
     from trainload.hardware.catalogue import find_device
 
@@ -180,7 +180,7 @@ def _source(
     input_shape: str | None,
     words: list[str],
 ) -> Source:
-    from trainload.cli.estimate_sources import ScriptSource, read_source
+    from trainload.api.estimating.sources import ScriptSource, read_source
     from trainload.errors import UsageError
     from trainload.workload.script import script_workload
 
@@ -209,7 +209,7 @@ def _keep(done: Estimated, source: Source, document: Mapping[str, Any]) -> None:
     """Keep what was traced until its workload is run; that a disk refuses is no reason to fail."""
     from contextlib import suppress
 
-    from trainload.cli.estimate_sources import BuildSource, GraphSource
+    from trainload.api.estimating.sources import BuildSource, GraphSource
     from trainload.errors import RecordError
     from trainload.record.estimates import keep_estimate
     from trainload.workload.identity import workload_identity
@@ -243,7 +243,7 @@ def _dump(document: dict[str, Any]) -> str:
 
 
 def _count(graph: LayerGraph, choice: StepChoice, device: Device | None, study: Study) -> Counted:
-    from trainload.cli.estimate_shown import Counted
+    from trainload.report.counts.terminal import Counted
     from trainload.estimate import estimate_memory_bound, estimate_step, estimate_time_bound
 
     step = estimate_step(
@@ -282,7 +282,7 @@ def _study_of_graph(
     from dataclasses import replace
     from math import prod
 
-    from trainload.cli.estimate_shown import Study
+    from trainload.report.counts.terminal import Study
     from trainload.estimate import estimate_complexity
 
     complexity = estimate_complexity(graph)
@@ -301,7 +301,7 @@ def _study_of_graph(
 def _study_of_numbers(
     numbers: Mapping[str, int | None], variables: int | None, rule: Optimizer, cells: _Cells
 ) -> Study:
-    from trainload.cli.estimate_shown import Study
+    from trainload.report.counts.terminal import Study
     from trainload.errors import UsageError
     from trainload.estimate import (
         Sample,

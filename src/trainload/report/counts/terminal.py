@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trainload.cli.estimate_memory_json import memory_json
-from trainload.cli.estimate_sources import StepChoice
+from trainload.api.estimating.document import memory_json
+from trainload.api.estimating.sources import StepChoice
 from trainload.cli.printing import render_columns
 from trainload.estimate import (
     ComplexityEstimate,
@@ -193,7 +193,7 @@ def render_estimated(done: Estimated, layers: int) -> str:
 
 def _memory_parts(done: Estimated) -> list[str]:
     # Not at the top: without a trace the answer is there before this is imported.
-    from trainload.cli.estimate_memory_shown import measured_lines, memory_lines
+    from trainload.report.memory.terminal import measured_lines, memory_lines
 
     if done.memory.measured is not None:
         return [done.head, "", *measured_lines(done.memory.measured)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trainload.cli.estimate_tracing import Traced, TraceJob, Tracing
+from trainload.api.estimating.tracing import Traced, TraceJob, Tracing
 from trainload.errors import TrainloadError
 from trainload.estimate.memory.accumulated import accumulate
 from trainload.estimate.memory.answer import Alternative, LargestBatch
@@ -25,7 +25,7 @@ from trainload.estimate.memory.scaled_trace import ScaledTrace, match_traces
 from trainload.workload import Optimizer
 
 if TYPE_CHECKING:
-    from trainload.cli.estimate_sources import BuildSource, GraphSource, StepChoice
+    from trainload.api.estimating.sources import BuildSource, GraphSource, StepChoice
     from trainload.estimate.memory.op_trace import Event
 
 MOST_TRACES = 6

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainload.cli.estimate_what_if import MOST_TRACES, _search_traced, largest_where
+from trainload.api.estimating.what_if import MOST_TRACES, _search_traced, largest_where
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6))

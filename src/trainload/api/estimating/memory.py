@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainload.cli.estimate_sources import GraphSource, ScriptSource
+from trainload.api.estimating.sources import GraphSource, ScriptSource
 from trainload.errors import EnvironmentProblem, TrainloadError, UsageError
 from trainload.estimate.memory.answer import MeasuredPeak, MemoryAnswer
 from trainload.estimate.memory.device import DeviceMemory, find_device_memory
 
 if TYPE_CHECKING:
-    from trainload.cli.estimate_sources import Source, StepChoice
-    from trainload.cli.estimate_tracing import Traced, Tracing
+    from trainload.api.estimating.sources import Source, StepChoice
+    from trainload.api.estimating.tracing import Traced, Tracing
     from trainload.estimate.memory.device import Target
     from trainload.hardware.catalogue import Device
 
@@ -65,7 +65,7 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
 
 
 def _answer_traced(question: MemoryQuestion, memory: DeviceMemory, python: str) -> MemoryAnswer:
-    from trainload.cli.estimate_tracing import TraceJob, Tracing
+    from trainload.api.estimating.tracing import TraceJob, Tracing
     from trainload.estimate.memory.fit import estimate_memory
     from trainload.estimate.memory.ram import estimate_ram
 
@@ -103,7 +103,7 @@ def _with_help(
     traced: Traced,
     tracing: Tracing,
 ) -> MemoryAnswer:
-    from trainload.cli.estimate_what_if import Asked, try_alternatives
+    from trainload.api.estimating.what_if import Asked, try_alternatives
 
     if isinstance(question.source, ScriptSource):
         return replace(answer, notes=(*answer.notes, SCRIPT_DECIDES))
@@ -120,7 +120,7 @@ def _with_help(
 
 
 def _measure(question: MemoryQuestion, python: str) -> MeasuredPeak:
-    from trainload.cli.estimate_measured import measure_steps
+    from trainload.api.estimating.measured import measure_steps
 
     return measure_steps(
         question.source,

@@ -10,7 +10,7 @@ from trainload.errors import UsageError
 from trainload.estimate.memory.answer import MeasuredPeak
 
 if TYPE_CHECKING:
-    from trainload.cli.estimate_sources import Source, StepChoice
+    from trainload.api.estimating.sources import Source, StepChoice
     from trainload.run import RunRequest
 
 STEPS = 6
@@ -48,7 +48,7 @@ def measure_steps(
 def _request(
     source: Source, choice: StepChoice, python: str, limit_s: float, out: Path
 ) -> RunRequest:
-    from trainload.cli.estimate_sources import BuildSource, ScriptSource
+    from trainload.api.estimating.sources import BuildSource, ScriptSource
     from trainload.run import prepare_request
 
     options: dict[str, Any] = {
