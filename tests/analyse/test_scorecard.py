@@ -12,6 +12,14 @@ from trainload.analyse.scorecard import (
     score_estimates,
 )
 from trainload.record import Clock, Manifest
+from trainload.record.estimates import (
+    CardFigures,
+    CardRow,
+    CardVerdict,
+    RecordedCard,
+    RecordedEstimate,
+    RecordedMemory,
+)
 
 GIB = 1 << 30
 
@@ -115,7 +123,9 @@ MANIFEST = Manifest(
 
 
 def test_a_run_on_the_cpu_is_paired_by_its_growth():
-    pairs, verdicts = pair_run(MANIFEST, {"memory": {"ram_growth_bytes": 2200}})
+    pairs, verdicts = pair_run(
+        MANIFEST, RecordedEstimate(memory=RecordedMemory(ram_growth_bytes=2200))
+    )
     assert pairs == [pair("resnet18-1", "ram", 2200, 2000, device="cpu")]
     assert verdicts == []
 
@@ -127,16 +137,16 @@ def test_a_run_on_a_gpu_is_paired_by_the_allocators_peaks_and_its_verdict():
         memory={**MANIFEST.memory, "peak_allocated_bytes": 10, "peak_reserved_bytes": 20},
         outcome="out_of_memory",
     )
-    estimate = {
-        "device": {"name": "h200"},
-        "memory": {
-            "allocated_bytes": 11,
-            "reserved_bytes": 19,
-            "ram_growth_bytes": 5,
-            "capacity_bytes": 30,
-            "verdict": "fits",
-        },
-    }
+    estimate = RecordedEstimate(
+        device={"name": "h200"},
+        memory=RecordedMemory(
+            allocated_bytes=11,
+            reserved_bytes=19,
+            ram_growth_bytes=5,
+            capacity_bytes=30,
+            verdict="fits",
+        ),
+    )
     pairs, verdicts = pair_run(manifest, estimate)
     assert [(p.quantity, p.estimate_bytes, p.truth_bytes) for p in pairs] == [
         ("allocated", 11, 10),
@@ -146,35 +156,20 @@ def test_a_run_on_a_gpu_is_paired_by_the_allocators_peaks_and_its_verdict():
     assert verdicts == [verdict("fits", "out_of_memory", name="resnet18-1", capacity=30)]
 
 
-@pytest.mark.parametrize("estimate", [{}, {"memory": None}, {"memory": {"ram_growth_bytes": "x"}}])
-def test_an_estimate_without_figures_pairs_nothing(estimate):
-    assert pair_run(MANIFEST, estimate) == ([], [])
+@pytest.mark.parametrize("memory", [None, RecordedMemory()])
+def test_an_estimate_without_figures_pairs_nothing(memory):
+    assert pair_run(MANIFEST, RecordedEstimate(memory=memory)) == ([], [])
 
 
-def test_a_file_of_truths_is_paired_and_odd_rows_are_passed_over():
-    document = {
-        "rows": [
-            {
-                "name": "a",
-                "device": "h200",
-                "model_kind": "CNN",
-                "estimate": {"allocated": 9, "reserved": None},
-                "truth": {"allocated": 10, "reserved": 4},
-            },
-            {"name": "odd"},
-            7,
-        ],
-        "verdicts": [
-            {
-                "name": "a",
-                "device": "h200",
-                "capacity_bytes": GIB,
-                "verdict": "fits",
-                "outcome": "fits",
-            },
-            {},
-        ],
-    }
-    pairs, verdicts = pair_card(document)
+def test_a_file_of_truths_is_paired_by_quantity():
+    row = CardRow(
+        name="a",
+        device="h200",
+        model_kind="CNN",
+        estimate=CardFigures(allocated=9),
+        truth=CardFigures(allocated=10, reserved=4),
+    )
+    said = CardVerdict(name="a", device="h200", capacity_bytes=GIB, verdict="fits", outcome="fits")
+    pairs, verdicts = pair_card(RecordedCard(rows=(row,), verdicts=(said,)))
     assert pairs == [pair("a", "allocated", 9, 10)]
     assert verdicts == [verdict("fits", "fits")]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trainload.record import layout
-from trainload.record.estimates import FOLDER_VARIABLE, keep_estimate
+from trainload.record.estimates import FOLDER_VARIABLE, RecordedEstimate, keep_estimate
 from trainload.run import prepare_request
 from trainload.run.estimated import adopt_estimate
 from trainload.workload.identity import workload_identity
@@ -108,11 +108,13 @@ def test_a_run_takes_the_estimate_of_its_workload(tmp_path, monkeypatch):
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "kept"))
     request = prepare_request("mlp", ["batch_size=64"], setting="cpu0", out=tmp_path)
     assert not adopt_estimate(request, tmp_path)
-    keep_estimate(workload_identity(request.workload, target="cuda"), {"memory": {"of": "cuda"}})
+    keep_estimate(
+        workload_identity(request.workload, target="cuda"), RecordedEstimate(model="cuda")
+    )
     assert not adopt_estimate(request, tmp_path), "made for another target"
-    keep_estimate(workload_identity(request.workload, target="cpu"), {"memory": {"of": "cpu"}})
+    keep_estimate(workload_identity(request.workload, target="cpu"), RecordedEstimate(model="cpu"))
     assert adopt_estimate(request, tmp_path)
-    assert json.loads((tmp_path / layout.ESTIMATE).read_text()) == {"memory": {"of": "cpu"}}
+    assert json.loads((tmp_path / layout.ESTIMATE).read_text())["model"] == "cpu"
     other = prepare_request("mlp", ["batch_size=32"], setting="cpu0", out=tmp_path)
     assert not adopt_estimate(other, tmp_path)
     fake = prepare_request("mlp", ["batch_size=64"], setting="cpu0", out=tmp_path, framework="jax")
