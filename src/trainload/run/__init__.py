@@ -19,7 +19,7 @@ from trainload.run.environments.environment import (
 )
 from trainload.run.environments.frameworks import FRAMEWORKS
 from trainload.run.environments.interpreters import check_import, inspect_interpreter
-from trainload.run.progress import render_progress
+from trainload.run.progress import render_progress, show_as_text
 from trainload.run.request import (
     RunProgress,
     RunRequest,
@@ -32,6 +32,8 @@ from trainload.run.workers.op_trace import (
     BuildFunction,
     OpTraceRequest,
     OpTraceResult,
+    TraceSource,
+    follow_op_trace,
     parse_build,
     spawn_op_trace,
 )
@@ -46,6 +48,7 @@ __all__ = [
     "RunProgress",
     "RunRequest",
     "RunResult",
+    "TraceSource",
     "check_decoder",
     "check_import",
     "create_environment",
@@ -53,6 +56,7 @@ __all__ = [
     "execute_run",
     "explain_import",
     "find_environment",
+    "follow_op_trace",
     "inspect_interpreter",
     "list_environments",
     "parse_build",
@@ -63,6 +67,7 @@ __all__ = [
     "remove_environment",
     "render_progress",
     "request_continuation",
+    "show_as_text",
     "spawn_op_trace",
     "traces_layers_by_default",
     "use_interpreter",

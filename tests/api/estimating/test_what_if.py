@@ -24,7 +24,7 @@ def test_the_largest_number_is_found_from_any_guess(truth, guess):
 
 def asked_for(batch, verdict):
     return SimpleNamespace(
-        choice=SimpleNamespace(batch_size=batch), estimate=SimpleNamespace(verdict=verdict)
+        choice=SimpleNamespace(examples=batch), estimate=SimpleNamespace(verdict=verdict)
     )
 
 

@@ -1,17 +1,20 @@
-"""`trainload estimate --measure`: a few real steps on this machine, kept as a run."""
+"""A few real steps on this machine, kept as a run; asks `run` for them and prints nothing."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trainload
+from trainload.analyse.peaks import MeasuredSteps, measured_peak
+from trainload.api.estimating.sources import BuildSource, GraphSource, ScriptSource, Source
 from trainload.errors import UsageError
-from trainload.estimate.memory.answer import MeasuredPeak
 
 if TYPE_CHECKING:
-    from trainload.api.estimating.sources import Source, StepChoice
-    from trainload.run import RunRequest
+    from trainload.estimate.counts.answer import StepChoice
+    from trainload.workload import ScriptWorkload, Workload
 
 STEPS = 6
 _STEPS_OF_BUILD = (
@@ -24,61 +27,61 @@ _PORTIONS = 5
 
 
 def measure_steps(
-    source: Source, choice: StepChoice, python: str, limit_s: float, out: Path, *, progress: bool
-) -> MeasuredPeak:
+    source: Source,
+    choice: StepChoice,
+    *,
+    python: str,
+    limit_s: float,
+    out: str | os.PathLike[str],
+    show: Callable[[str], None] | None,
+) -> MeasuredSteps:
     """Run a few steps, keep them as a run, and answer the peaks that its record holds."""
-    from trainload.cli.run import ProgressLine
-    from trainload.run import execute_run
+    from trainload.hardware import read_machine, resolve_setting
+    from trainload.run import RunRequest, execute_run, show_as_text
 
-    request = _request(source, choice, python, limit_s, out)
-    result = execute_run(request, ProgressLine() if progress else None)
-    found = result.manifest.memory
-    start, peak = found.get("start_rss_bytes"), found.get("peak_rss_bytes")
-    return MeasuredPeak(
+    machine = read_machine()
+    request = RunRequest(
+        workload=_workload(source, choice),
+        machine=machine,
+        setting=resolve_setting(None, None, machine),
+        asked={"setting": None, "threads": None},
+        out=Path(out),
+        python=python,
+        timeout_s=limit_s,
+        check_overhead=False,
+    )
+    result = execute_run(request, show_as_text(show))
+    return MeasuredSteps(
         path=str(result.path),
         outcome=result.outcome if result.reason is None else f"{result.outcome}: {result.reason}",
         steps=STEPS if result.outcome == "completed" else None,
-        allocated_bytes=found.get("peak_allocated_bytes"),
-        reserved_bytes=found.get("peak_reserved_bytes"),
-        rss_growth_bytes=None if start is None or peak is None else peak - start,
-        rss_bytes=peak,
+        peak=measured_peak(result.manifest),
     )
 
 
-def _request(
-    source: Source, choice: StepChoice, python: str, limit_s: float, out: Path
-) -> RunRequest:
-    from trainload.api.estimating.sources import BuildSource, ScriptSource
-    from trainload.run import prepare_request
+def _workload(source: Source, choice: StepChoice) -> Workload | ScriptWorkload:
+    from trainload.workload import script_workload
 
-    options: dict[str, Any] = {
-        "out": out, "python": python, "timeout_s": limit_s, "check_overhead": False,
-    }  # fmt: skip
-    if isinstance(source, ScriptSource):
-        return prepare_request(source.script.path, [], arguments=source.script.arguments, **options)
     rule = choice.optimizer
+    if isinstance(source, ScriptSource):
+        return source.script
     if isinstance(source, BuildSource):
         path, _, name = source.text.rpartition(":")
         arguments = [
-            str(Path(path).resolve()), name, str(choice.batch_size), choice.precision, rule.name,
+            str(Path(path).resolve()), name, str(choice.examples), choice.precision, rule.name,
             f"{rule.momentum:g}", str(STEPS),
         ]  # fmt: skip
-        return prepare_request(str(_STEPS_OF_BUILD), [], arguments=arguments, **options)
-    if source.model is None:
+        return script_workload(str(_STEPS_OF_BUILD), arguments)
+    if not isinstance(source, GraphSource) or source.model is None:
+        kind = "the graph of" if isinstance(source, GraphSource) else "the module"
         raise UsageError(
-            f"--measure runs built-in models, build functions and scripts, not the graph of "
+            f"--measure runs built-in models, build functions and scripts, not {kind} "
             f"{source.title}"
         )
-    words = [
-        *source.words,
-        "data=synthetic",
-        f"rows={max(10, _PORTIONS * choice.batch_size)}",
-        f"batch_size={choice.batch_size}",
-        f"precision={choice.precision}",
-        f"optimizer={rule.name}",
-        f"momentum={rule.momentum:g}",
-        f"max_steps={STEPS}",
-        "epochs=2",
-        "validate=never",
-    ]
-    return prepare_request(source.model, words, **options)
+    return source.step(
+        choice,
+        rows=max(10, _PORTIONS * choice.examples),
+        max_steps=STEPS,
+        epochs=2,
+        validate="never",
+    )

@@ -1,25 +1,28 @@
-"""The memory of a step for `trainload estimate`: traced, replayed, helped; prints nothing."""
+"""The memory of a step: traced, replayed, and what would help; prints nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainload.api.estimating.sources import GraphSource, ScriptSource
-from trainload.errors import EnvironmentProblem, TrainloadError, UsageError
-from trainload.estimate.memory.answer import MeasuredPeak, MemoryAnswer
-from trainload.estimate.memory.device import DeviceMemory, find_device_memory
+from trainload.api.estimating.sources import GraphSource, ModuleSource, ScriptSource
+from trainload.errors import TrainloadError, UsageError
+from trainload.estimate.memory.answer import MemoryAnswer
 
 if TYPE_CHECKING:
-    from trainload.api.estimating.sources import Source, StepChoice
+    from trainload.api.estimating.sources import Source
     from trainload.api.estimating.tracing import Traced, Tracing
-    from trainload.estimate.memory.device import Target
+    from trainload.estimate.counts.answer import StepChoice
+    from trainload.estimate.memory.device import DeviceMemory
     from trainload.hardware.catalogue import Device
 
-COUNTS_ALONE = "no step was traced: --counts"
 SCRIPT_DECIDES = (
     "batch, precision and optimizer stand in the script: change them there and estimate again"
+)
+LOSS_DECIDES = (
+    "the batch is what the loss function holds: for other batches estimate a function in a file, "
+    "such as my.py:build"
 )
 
 
@@ -30,53 +33,41 @@ class MemoryQuestion:
     source: Source
     choice: StepChoice
     device: Device | None
-    target: Target | None
+    memory: DeviceMemory
+    """What the device means for memory."""
     python: str | None
+    """The interpreter that has torch; None for a module, which is in this process."""
     limit_s: float
-    counts_alone: bool
     what_if: bool | None
     """None: where the step does not surely fit."""
-    measure: bool
-    out: Path
-    progress: bool
+    show: Callable[[str], None] | None
+
+    def answer_without(self, missing: str) -> MemoryAnswer:
+        """That there is no estimate, and why."""
+        return MemoryAnswer(
+            title=self.source.title,
+            device=self.device,
+            target=self.memory.target,
+            estimate=None,
+            missing=missing,
+        )
 
 
 def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
     """The answer; for a graph what is missing is said in it, for the user's own code raised."""
-    memory = find_device_memory(question.device, question.target)
-    if question.counts_alone:
-        if not isinstance(question.source, GraphSource):
-            raise UsageError(
-                f"--counts is for models and layer graphs; {question.source.title} has to be traced"
-            )
-        return _without(question, memory, COUNTS_ALONE)
-    from trainload.run import ready_interpreter
-
-    try:
-        python = ready_interpreter("torch", question.python)
-    except EnvironmentProblem as error:
-        # The user's own code needs torch for anything at all, and a named interpreter was meant.
-        if question.python is not None or not isinstance(question.source, GraphSource):
-            raise
-        return _without(question, memory, str(error))
-    if question.measure:
-        return _without(question, memory, None, _measure(question, python))
-    return _answer_traced(question, memory, python)
-
-
-def _answer_traced(question: MemoryQuestion, memory: DeviceMemory, python: str) -> MemoryAnswer:
     from trainload.api.estimating.tracing import TraceJob, Tracing
     from trainload.estimate.memory.fit import estimate_memory
     from trainload.estimate.memory.ram import estimate_ram
 
-    with Tracing(python, memory, question.limit_s, progress=question.progress) as tracing:
+    memory = question.memory
+    with Tracing(question.python, memory, question.limit_s, question.show) as tracing:
         try:
             job = TraceJob(step=question.source.step(question.choice))
             traced = tracing.trace(job, "the step")
         except TrainloadError as error:
             if isinstance(error, UsageError) or not isinstance(question.source, GraphSource):
                 raise
-            return _without(question, memory, str(error))
+            return question.answer_without(str(error))
         answer = MemoryAnswer(
             title=question.source.title,
             device=question.device,
@@ -92,57 +83,31 @@ def _answer_traced(question: MemoryQuestion, memory: DeviceMemory, python: str) 
         answer = replace(answer, estimate=estimate)
         unsure = estimate.verdict in ("does not fit", "too close to call")
         if question.what_if if question.what_if is not None else unsure:
-            return _with_help(question, memory, answer, traced, tracing)
+            return _with_help(question, answer, traced, tracing)
     return answer
 
 
 def _with_help(
-    question: MemoryQuestion,
-    memory: DeviceMemory,
-    answer: MemoryAnswer,
-    traced: Traced,
-    tracing: Tracing,
+    question: MemoryQuestion, answer: MemoryAnswer, traced: Traced, tracing: Tracing
 ) -> MemoryAnswer:
     from trainload.api.estimating.what_if import Asked, try_alternatives
 
-    if isinstance(question.source, ScriptSource):
+    source = question.source
+    if isinstance(source, ScriptSource):
         return replace(answer, notes=(*answer.notes, SCRIPT_DECIDES))
     assert answer.estimate is not None
     asked = Asked(
-        source=question.source,
+        source=source,
         choice=question.choice,
-        device=memory,
+        device=question.memory,
         events=traced.events,
         estimate=answer.estimate,
     )
     found = try_alternatives(asked, tracing)
-    return replace(answer, alternatives=found.alternatives, largest_batch=found.largest_batch)
-
-
-def _measure(question: MemoryQuestion, python: str) -> MeasuredPeak:
-    from trainload.api.estimating.measured import measure_steps
-
-    return measure_steps(
-        question.source,
-        question.choice,
-        python,
-        question.limit_s,
-        question.out,
-        progress=question.progress,
-    )
-
-
-def _without(
-    question: MemoryQuestion,
-    memory: DeviceMemory,
-    missing: str | None,
-    measured: MeasuredPeak | None = None,
-) -> MemoryAnswer:
-    return MemoryAnswer(
-        title=question.source.title,
-        device=question.device,
-        target=memory.target,
-        estimate=None,
-        missing=missing or "measured instead",
-        measured=measured,
+    notes = (*answer.notes, LOSS_DECIDES) if isinstance(source, ModuleSource) else answer.notes
+    return replace(
+        answer,
+        alternatives=found.alternatives,
+        largest_batch=found.largest_batch,
+        notes=notes,
     )

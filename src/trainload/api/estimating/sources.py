@@ -1,4 +1,4 @@
-"""What `trainload estimate` is about: model, graph, a user's function or script; starts nothing.
+"""What is estimated: model, graph, a user's function, script or module; starts nothing.
 
 A source gives the same step again with another batch, precision or optimizer.
 """
@@ -6,26 +6,21 @@ A source gives the same step again with another batch, precision or optimizer.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from trainload.errors import GraphError, UsageError, WorkloadError
+from trainload.workload import LayerGraph
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from trainload.api.in_process import HandedStep
+    from trainload.estimate.counts.answer import StepChoice
     from trainload.run import BuildFunction
-    from trainload.workload import LayerGraph, Optimizer, ScriptWorkload, Workload
-    from trainload.workload.spec import Precision
+    from trainload.workload import ScriptWorkload, Workload
     from trainload.workload.zoo.models import Examples
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepChoice:
-    """How the step is done."""
-
-    batch_size: int
-    precision: Precision
-    optimizer: Optimizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,29 +29,30 @@ class GraphSource:
 
     graph: LayerGraph
     model: str | None
-    """The name of a built-in one; None for a file."""
-    words: tuple[str, ...] = ()
-    """`name=value` options of the built-in model."""
+    """The name of a built-in one; None for a finished graph."""
+    options: Any = None
+    """The built-in one's options, checked."""
 
     @property
     def title(self) -> str:
         """What is trained."""
         return self.graph.name
 
-    def step(self, choice: StepChoice) -> Workload:
-        """The step as a workload on data of the graph's own shape."""
+    def step(self, choice: StepChoice, rows: int | None = None, **length: Any) -> Workload:
+        """The step as a workload on data of the graph's own shape; `length` is the training's."""
         from trainload.workload import Seeds, Training, Workload
         from trainload.workload.data.synthetic import synthetic_data
 
         return Workload(
-            model=self.graph.name,
-            model_options={},
+            model=self.model or self.graph.name,
+            model_options={} if self.options is None else asdict(self.options),
             graph=self.graph,
-            data=synthetic_data(self.graph, self._examples(), None, 0.2),
+            data=synthetic_data(self.graph, self._examples(), rows, 0.2),
             training=Training(
-                batch_size=choice.batch_size,
+                batch_size=choice.examples,
                 precision=choice.precision,
                 optimizer=choice.optimizer,
+                **length,
             ),
             seeds=Seeds(),
         )
@@ -89,7 +85,7 @@ class BuildSource:
 
         return parse_build(
             self.text,
-            batch_size=choice.batch_size,
+            batch_size=choice.examples,
             precision=choice.precision,
             optimizer=choice.optimizer.name,
             learning_rate=choice.optimizer.learning_rate,
@@ -114,57 +110,110 @@ class ScriptSource:
         return self.script
 
 
-Source = GraphSource | BuildSource | ScriptSource
+@dataclass(frozen=True, kw_only=True)
+class ModuleSource:
+    """A torch module in this process and the function without arguments that gives its loss."""
+
+    module: Any
+    loss: Callable[[], Any]
+
+    @property
+    def title(self) -> str:
+        """What is trained."""
+        return type(self.module).__name__
+
+    def step(self, choice: StepChoice) -> HandedStep:
+        """The module as it stands; its batch is what the function holds."""
+        from trainload.api.in_process import HandedStep
+
+        return HandedStep(
+            module=self.module,
+            loss=self.loss,
+            batch_size=choice.batch_size or 1,
+            precision=choice.precision,
+            optimizer=choice.optimizer,
+        )
 
 
-def read_source(
-    model: str,
-    classes: int | None,
-    input_shape: str | None,
-    words: Sequence[str],
+Source = GraphSource | BuildSource | ScriptSource | ModuleSource
+
+
+def find_source(
+    what: Any,
+    *,
+    loss: Callable[[], Any] | None,
+    script: bool | None,
+    arguments: Sequence[str],
+    options: Mapping[str, Any],
 ) -> Source:
-    """The model, graph or function that was named; UsageError or WorkloadError where it is none."""
-    from trainload.errors import UsageError
-    from trainload.workload import build_model, input_words, parse_options, parse_words
+    """The source that is meant; UsageError or WorkloadError where it is none."""
+    from trainload.workload import script_workload
 
-    chosen = classes is not None or input_shape is not None or bool(words)
-    if ".py:" in model or model.endswith(".py"):
-        _check_build(model, chosen)
-        return BuildSource(text=model)
-    if model.endswith(".json"):
-        if chosen:
-            raise UsageError(
-                f"{model} is a finished graph: --classes, --input and --set change none"
-            )
-        return GraphSource(graph=_load_graph(Path(model)), model=None)
-    options = parse_words(words)
-    if classes is not None:
-        options["classes"] = str(classes)
-    if input_shape is not None:
-        options.update(input_words(model, input_shape))
-    return GraphSource(
-        graph=build_model(model, parse_options(model, options)),
-        model=model,
-        words=tuple(f"{name}={value}" for name, value in options.items()),
-    )
+    named = str(what) if isinstance(what, str | Path) else None
+    if options and not (named and _is_model(named, script)):
+        titles = ", ".join(options)
+        raise UsageError(f"{titles}: only a built-in model takes options, not {_shown(what)}")
+    if script if script is not None else named is not None and named.endswith(".py"):
+        if named is None:
+            raise UsageError(f"{_shown(what)} is no script: give its path")
+        return ScriptSource(script=script_workload(named, arguments))
+    if arguments:
+        raise UsageError(f"{arguments[0]!r}: only a script takes arguments of its own")
+    if named is None:
+        return _held(what, loss)
+    if loss is not None:
+        raise UsageError(f"loss is for a torch module; {named} has its own")
+    if ".py:" in named:
+        return _build(named)
+    if named.endswith(".json"):
+        return GraphSource(graph=_load_graph(Path(named)), model=None)
+    return _model(named, options)
 
 
-def _check_build(model: str, chosen: bool) -> None:
-    from trainload.errors import UsageError
+def _is_model(named: str, script: bool | None) -> bool:
+    return not script and ".py:" not in named and not named.endswith((".py", ".json"))
+
+
+def _held(what: Any, loss: Callable[[], Any] | None) -> GraphSource | ModuleSource:
+    """A graph or a module that was handed over as such."""
+    if isinstance(what, LayerGraph):
+        if loss is not None:
+            raise UsageError("loss is for a torch module; a layer graph has its own")
+        return GraphSource(graph=what, model=None)
+    torch = sys.modules.get("torch")  # a module cannot be here without it
+    if torch is None or not isinstance(what, torch.nn.Module):
+        raise UsageError(
+            f"{_shown(what)} cannot be estimated: give a model's name, the path of a graph or "
+            "script, my.py:build, a LayerGraph, or a torch module with loss=…"
+        )
+    if not callable(loss):
+        raise UsageError(
+            "a torch module needs loss=…, a function without arguments that gives the loss of "
+            "one batch, such as lambda: cross_entropy(model(rows), labels)"
+        )
+    return ModuleSource(module=what, loss=loss)
+
+
+def _build(named: str) -> BuildSource:
     from trainload.run import parse_build
 
-    if model.endswith(".py"):
-        raise UsageError(
-            f"{model}: name a function in it, such as {Path(model).name}:build, "
-            f"or estimate the script as it stands: --script {model}"
-        )
-    parse_build(model, batch_size=1)
-    if chosen:
-        raise UsageError(f"--classes, --input and --set are for built-in models, not for {model}")
+    parse_build(named, batch_size=1)
+    return BuildSource(text=named)
+
+
+def _model(name: str, options: Mapping[str, Any]) -> GraphSource:
+    from trainload.checked import build_checked
+    from trainload.workload import build_model, find_model
+
+    chosen = build_checked(find_model(name).options, options, name)
+    return GraphSource(graph=build_model(name, chosen), model=name, options=chosen)
+
+
+def _shown(what: Any) -> str:
+    return str(what) if isinstance(what, str | Path) else f"a {type(what).__name__}"
 
 
 def _load_graph(path: Path) -> LayerGraph:
-    from trainload.errors import GraphError, WorkloadError
     from trainload.workload import graph_from_json
 
     try:

@@ -1,52 +1,22 @@
-"""What `trainload estimate` shows: the same estimate as text and as JSON; computes nothing."""
+"""Counts and bounds of a step and study R's expressions as text; computes and prints nothing."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
-
-from trainload.api.estimating.document import memory_json
-from trainload.api.estimating.sources import StepChoice
-from trainload.cli.printing import render_columns
+from trainload.columns import render_columns
 from trainload.estimate import (
     ComplexityEstimate,
     LayerEstimate,
     MemoryBoundEstimate,
-    MemoryCellsEstimate,
-    RedundancyEstimate,
     StepEstimate,
     TimeBoundEstimate,
 )
-from trainload.estimate.memory.answer import MemoryAnswer
+from trainload.estimate.counts.answer import Counted, Study
+from trainload.estimate.counts.bounds import NOT_IN_THE_BOUND
 from trainload.hardware.catalogue import Device
 from trainload.units import MISSING, render_bytes, render_flop, render_seconds
 
 CELL_BYTES = 4
 """Of a cell that holds one float32, for the sizes shown beside study R's cells."""
-
-NOT_IN_THE_BOUND = (
-    "gradients of activations and other temporaries",
-    "workspaces of convolutions and products",
-    "the allocator's rounding and fragments",
-    "the context of the device and the process itself",
-)
-
-_COUNTS = (
-    "parameters",
-    "forward_flop",
-    "backward_flop",
-    "flop",
-    "kept_bytes",
-    "weight_copy_bytes",
-    "forward_moved_bytes",
-    "backward_moved_bytes",
-    "update_moved_bytes",
-    "moved_bytes",
-    "weight_bytes",
-    "buffer_bytes",
-    "gradient_bytes",
-    "optimizer_bytes",
-)
 
 _VERDICTS = {
     "redundant": "the network's memory is redundant: larger than the sample",
@@ -55,149 +25,21 @@ _VERDICTS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Study:
-    """Study R's expressions; those that lack a number are None."""
+def render_counts(
+    counted: Counted, device: Device | None, *, layers: int, traced: bool
+) -> list[str]:
+    """Bounds, counts, so many of the costliest layers, and study R; the bound brief beside a trace.
 
-    complexity: ComplexityEstimate | None
-    cells: MemoryCellsEstimate | None
-    redundancy: RedundancyEstimate | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counted:
-    """What a graph alone tells of a step."""
-
-    step: StepEstimate
-    bound: MemoryBoundEstimate
-    time: TimeBoundEstimate | None
-    study: Study
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimated:
-    """All that one call estimated."""
-
-    memory: MemoryAnswer
-    head: str
-    """What is trained and how, in one line."""
-    device: Device | None
-    choice: StepChoice | None
-    """None for a script, which brings its own."""
-    counted: Counted | None
-    """None for the user's own code, whose layers have no graph."""
-
-
-def estimated_json(done: Estimated) -> dict[str, Any]:
-    """Every figure with its unit in its name, every layer."""
-    choice, counted = done.choice, done.counted
-    rule = choice.optimizer if choice is not None else None
-    document: dict[str, Any] = {
-        "origin": "estimate",
-        "model": done.memory.title if counted is None else counted.step.model,
-        "batch_size": choice.batch_size if choice is not None else None,
-        "precision": choice.precision if choice is not None else None,
-        "optimizer": None if rule is None else {"name": rule.name, "momentum": rule.momentum},
-        "device": done.device.to_json() if done.device is not None else None,
-        "memory": memory_json(done.memory),
-        "memory_bound": None,
-        "time": None,
-        "totals": None,
-        "study_r": None,
-        "layers": [],
-    }
-    if counted is None:
-        if done.memory.parameters is not None:
-            document["totals"] = {"parameters": done.memory.parameters}
-        return document
-    step, bound, time = counted.step, counted.bound, counted.time
-    return document | {
-        "memory_bound": {
-            "bound": "lower",
-            "bound_bytes": bound.bound_bytes,
-            "sum_bytes": bound.sum_bytes,
-            # A lower bound can show that a step does not fit, never that it does.
-            "fits": False if bound.verdict == "does not fit" else None,
-            **{key: value for key, value in asdict(bound).items() if key != "bound_bytes"},
-            "not_counted": list(NOT_IN_THE_BOUND),
-        },
-        "time": {"bound": "roofline", **asdict(time)} if time is not None else None,
-        "totals": {
-            **{name: step.total(name) for name in _COUNTS},
-            "intensity_flop_per_byte": step.intensity_flop_per_byte,
-        },
-        "study_r": study_json(counted.study),
-        "layers": [_layer_json(layer) for layer in step.layers],
-    }
-
-
-def study_json(study: Study) -> dict[str, Any]:
-    """Each expression with its terms, formula and source; null where a number is lacking."""
-    document: dict[str, Any] = {"memory_cells": None, "complexity": None, "redundancy": None}
-    cells, complexity, redundancy = study.cells, study.complexity, study.redundancy
-    if cells is not None:
-        document["memory_cells"] = {
-            "formula": cells.formula,
-            "source": cells.source,
-            **asdict(cells),
-            "data_cells": cells.data_cells,
-            "weight_cells": cells.weight_cells,
-            "variable_cells": cells.variable_cells,
-            "cells": cells.cells,
-        }
-    if complexity is not None:
-        document["complexity"] = {
-            "formula_t1": complexity.sequential_formula,
-            "formula_t2": complexity.parallel_formula,
-            "source": complexity.source,
-            "reading": complexity.reading,
-            "t1_operations": complexity.sequential_operations,
-            "t2_operations": complexity.parallel_operations,
-            "neurons": complexity.neurons,
-            "layers": [asdict(layer) for layer in complexity.layers],
-        }
-    if redundancy is not None:
-        document["redundancy"] = {
-            "formula": redundancy.formula,
-            "source": redundancy.source,
-            **asdict(redundancy),
-            "k1": redundancy.k1,
-            "verdict": redundancy.verdict,
-        }
-    return document
-
-
-def render_estimated(done: Estimated, layers: int) -> str:
-    """The verdict first, why, what would help; then bounds, counts, layers and study R."""
-    memory, counted = done.memory, done.counted
-    traced = memory.estimate is not None or memory.ram is not None
-    if traced or memory.measured is not None:
-        parts = _memory_parts(done)
-    else:
-        assert counted is not None, "without a trace there is a graph"
-        parts = [_bound_verdict(counted.bound, done.device), done.head]
-        parts.append(f"only a lower bound: {memory.missing}")
-    if counted is None:
-        if memory.parameters is not None:
-            parts += ["", f"counts: {memory.parameters:,} parameters"]
-        return "\n".join(parts)
+    Every part begins with an empty line.
+    """
     step = counted.step
-    parts += ["", *_bound_lines(counted.bound, brief=traced)]
-    if counted.time is not None and done.device is not None:
-        parts += ["", *_time_lines(counted.time, done.device, step)]
+    parts = ["", *_bound_lines(counted.bound, brief=traced)]
+    if counted.time is not None and device is not None:
+        parts += ["", *_time_lines(counted.time, device, step)]
     parts += ["", *_total_lines(step)]
     if layers:
         parts += ["", *_layer_lines(step, layers)]
-    return "\n".join([*parts, "", render_study(counted.study)])
-
-
-def _memory_parts(done: Estimated) -> list[str]:
-    # Not at the top: without a trace the answer is there before this is imported.
-    from trainload.report.memory.terminal import measured_lines, memory_lines
-
-    if done.memory.measured is not None:
-        return [done.head, "", *measured_lines(done.memory.measured)]
-    return memory_lines(done.memory, done.head)
+    return [*parts, "", render_study(counted.study)]
 
 
 def render_study(study: Study) -> str:
@@ -236,20 +78,7 @@ def _complexity_lines(complexity: ComplexityEstimate | None) -> list[str]:
     ]
 
 
-def render_head(title: str, choice: StepChoice | None) -> str:
-    """What is trained and how, in one line."""
-    if choice is None:
-        return f"{title}: one training step as the script does it"
-    rule = choice.optimizer
-    name: str = rule.name
-    if name == "sgd" and rule.momentum:
-        name = f"sgd with momentum {rule.momentum:g}"
-    examples = "example" if choice.batch_size == 1 else "examples"
-    how = f"{choice.batch_size:,} {examples}, {choice.precision}, {name}"
-    return f"{title}: one training step of {how}"
-
-
-def _bound_verdict(bound: MemoryBoundEstimate, device: Device | None) -> str:
+def render_bound_verdict(bound: MemoryBoundEstimate, device: Device | None) -> str:
     """What the lower bound alone can tell."""
     least = render_bytes(bound.bound_bytes)
     if device is None:
@@ -345,13 +174,3 @@ def _layer_lines(step: StepEstimate, count: int) -> list[str]:
 def _intensity(layer: LayerEstimate) -> str:
     value = layer.intensity_flop_per_byte
     return MISSING if value is None else f"{value:.3g}"
-
-
-def _layer_json(layer: LayerEstimate) -> dict[str, Any]:
-    return {
-        "name": layer.name,
-        "kind": layer.kind,
-        "output_shape": list(layer.output_shape),
-        **{name: getattr(layer, name) for name in _COUNTS},
-        "intensity_flop_per_byte": layer.intensity_flop_per_byte,
-    }

@@ -11,7 +11,7 @@ from typing import Any
 from trainload.estimate.memory.answer import Alternative, MemoryAnswer
 from trainload.estimate.memory.fit import MemoryEstimate, Span
 from trainload.estimate.memory.replay import CATEGORIES, CurvePoint, thin_curve
-from trainload.report.markup import escape, render_details, render_json
+from trainload.report.markup import escape, render_details, render_frame, render_json
 from trainload.report.memory.wording import (
     NO_LAYER,
     SPANS,
@@ -30,6 +30,7 @@ from trainload.units import render_bytes, render_percent
 
 MOST_POINTS = 1500
 MOST_LAYERS = 12
+FRAME_HEIGHT_PX = 600
 _KINDS = {"fits": "good", "does not fit": "bad", "too close to call": "close"}
 _ANSWERS = {"fits": "yes", "does not fit": "no"}
 _UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
@@ -38,13 +39,35 @@ _UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 def render_memory_html(answer: MemoryAnswer, head: str) -> str:
     """The page as text; MissingPart where plotly is not installed."""
     script, library = load_asset("memory.js"), load_plotlyjs()
+    return _render_page(
+        answer,
+        head,
+        policy=render_policy(library, script),
+        controls=_render_controls(),
+        scripts=(
+            f'<script type="application/json" id="data">{render_json(_curve(answer))}</script>',
+            f"<script>{library}</script>",
+            f"<script>{script}</script>",
+        ),
+    )
+
+
+def render_memory_frame(answer: MemoryAnswer, head: str) -> str:
+    """The page without its curve, for a notebook: a frame that runs no script."""
+    page = _render_page(answer, head, policy="", controls="", scripts=())
+    return render_frame(page, _title(answer), FRAME_HEIGHT_PX)
+
+
+def _render_page(
+    answer: MemoryAnswer, head: str, *, policy: str, controls: str, scripts: Sequence[str]
+) -> str:
     style = load_asset("report.css") + load_asset("memory.css")
     return "\n".join(
         (
             "<!DOCTYPE html>",
             '<html lang="en" data-theme="auto">',
             '<head><meta charset="utf-8">',
-            render_policy(library, script),
+            policy,
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
             '<link rel="icon" href="data:,">',
@@ -52,19 +75,17 @@ def render_memory_html(answer: MemoryAnswer, head: str) -> str:
             f"<style>{style}</style></head>",
             "<body>",
             '<a class="skip" href="#content">Skip to the answer</a>',
-            f'<header class="top"><h1>{escape(head)}</h1></header>{_render_controls()}',
+            f'<header class="top"><h1>{escape(head)}</h1></header>{controls}',
             '<main id="content" tabindex="-1">',
             _render_verdict(answer),
-            _render_why(answer),
+            _render_why(answer, drawn=bool(scripts)),
             _render_help(answer),
             _render_notes(answer),
             "</main>",
             "<footer><p>Made by trainload. An estimate: the step was traced on tensors without "
             "numbers and replayed through a simulation of torch's allocator; nothing was run."
             "</p></footer>",
-            f'<script type="application/json" id="data">{render_json(_curve(answer))}</script>',
-            f"<script>{library}</script>",
-            f"<script>{script}</script>",
+            *scripts,
             "</body></html>\n",
         )
     )
@@ -134,7 +155,7 @@ def _offered(span: Span) -> str:
     return f"{render_bytes(span.value_bytes)} ({render_between(span)})"
 
 
-def _render_why(answer: MemoryAnswer) -> str:
+def _render_why(answer: MemoryAnswer, *, drawn: bool) -> str:
     estimate = answer.estimate
     if estimate is None:
         return ""
@@ -148,7 +169,8 @@ def _render_why(answer: MemoryAnswer) -> str:
     )
     return (
         f'<section><h3>Why</h3><dl class="cards">{cards}</dl>'
-        f"{_render_parts(estimate)}{_render_curve(estimate)}{_render_layers(estimate)}</section>"
+        f"{_render_parts(estimate)}{_render_curve(estimate) if drawn else ''}"
+        f"{_render_layers(estimate)}</section>"
     )
 
 

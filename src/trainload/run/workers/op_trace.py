@@ -10,13 +10,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from trainload.errors import UsageError, WorkerError, WorkloadError
 from trainload.record import LineReader, layout
 from trainload.run.workers.interrupts import Terminated, signals_as_interrupts
 from trainload.run.workers.processes import WorkerProcess
-from trainload.workload import ScriptWorkload, Workload
 
 LIMIT_S = 120.0
 _POLL_S = 0.2
@@ -56,11 +55,35 @@ class BuildFunction:
         }
 
 
+class TraceSource(Protocol):
+    """What is traced: a workload, a script, a build function."""
+
+    def to_worker(self) -> dict[str, Any]:
+        """What the worker needs beyond the trace."""
+        ...
+
+
+class TracingProcess(Protocol):
+    """A process that traces a step: a worker, or another that does its work."""
+
+    def wait(self, timeout_s: float) -> int | None:
+        """The exit status; None if it still runs."""
+        ...
+
+    def end(self, grace_s: float, first: int = signal.SIGTERM) -> int:
+        """Ask with a signal, then insist after the grace time."""
+        ...
+
+    def sweep(self) -> None:
+        """End it and whatever it has left."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class OpTraceRequest:
     """One step to be traced."""
 
-    source: Workload | ScriptWorkload | BuildFunction
+    source: TraceSource
     python: str
     """Interpreter of torch's environment."""
     target: Literal["cuda", "cpu"] = "cuda"
@@ -107,22 +130,41 @@ def spawn_op_trace(
 
     WorkloadError with the worker's one line where the step cannot be traced.
     """
+
+    def start(spec: Mapping[str, Any], log: Path) -> WorkerProcess:
+        worker = WorkerProcess(request.python, log, _environment())
+        try:
+            worker.send_spec(spec)
+        except BaseException:
+            worker.sweep()
+            raise
+        return worker
+
+    with signals_as_interrupts():
+        return follow_op_trace(request, folder, start, show)
+
+
+def follow_op_trace(
+    request: OpTraceRequest,
+    folder: Path,
+    start: Callable[[Mapping[str, Any], Path], TracingProcess],
+    show: ShowTrace | None = None,
+) -> OpTraceResult:
+    """Have a process trace the step: `start` gets its specification and the path of its log."""
     folder.mkdir(parents=True, exist_ok=True)
     start_s = time.monotonic()
     events = LineReader(path=folder / layout.EVENTS)
     events.path.unlink(missing_ok=True)
     trace = folder / layout.OP_TRACE
     trace.unlink(missing_ok=True)
-    worker = WorkerProcess(request.python, folder / layout.WORKER_LOG, _environment())
+    process = start(_spec(request, events.path, trace), folder / layout.WORKER_LOG)
     try:
-        with signals_as_interrupts():
-            worker.send_spec(_spec(request, events.path, trace))
-            facts = _follow(worker, events, request, show, start_s)
+        facts = _follow(process, events, request, show, start_s)
     except (KeyboardInterrupt, Terminated):
-        worker.end(_GRACE_S, signal.SIGINT)
+        process.end(_GRACE_S, signal.SIGINT)
         raise
     finally:
-        worker.sweep()
+        process.sweep()
     done = facts.get("op_trace")
     if done is None or not trace.is_file():
         raise _problem(facts, folder / layout.WORKER_LOG)
@@ -166,7 +208,7 @@ def _environment() -> dict[str, str]:
 
 
 def _follow(
-    worker: WorkerProcess,
+    process: TracingProcess,
     events: LineReader,
     request: OpTraceRequest,
     show: ShowTrace | None,
@@ -177,7 +219,7 @@ def _follow(
     deadline_s = start_s + request.limit_s + _START_S
     status = None
     while status is None:
-        status = worker.wait(_POLL_S)
+        status = process.wait(_POLL_S)
         for event in events.read_new():
             if isinstance(event, dict):
                 facts[str(event.get("kind"))] = event
@@ -186,7 +228,7 @@ def _follow(
             show(_render(facts, request, now_s - start_s))
         if status is None and now_s > deadline_s:
             # It holds its own limit; this is for one that hangs where no signal reaches it.
-            worker.end(_GRACE_S)
+            process.end(_GRACE_S)
             raise WorkloadError(
                 f"the step did not end within {request.limit_s:g} s (--limit-s); "
                 "measure a few real steps instead: --measure"
