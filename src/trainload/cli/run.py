@@ -1,7 +1,6 @@
 """`trainload run`: one measured training."""
 
 import json
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 import typer
 
 from trainload.cli.printing import complain
+from trainload.cli.progress import ProgressLine
 
 EPILOG = """\b
 Examples:
@@ -117,7 +117,7 @@ def run_verb(
 
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
-    from trainload.run import check_decoder, execute_run
+    from trainload.run import check_decoder
 
     named = {
         "epochs": epochs,
@@ -137,8 +137,7 @@ def run_verb(
     all_words = [*words, *(f"{key}={value}" for key, value in named.items() if value is not None)]
     chosen = _choose(model, all_words, arguments or (), seed, resume, framework)
     interpreter = find_interpreter(chosen.framework, python)
-    if not (quiet or as_json):
-        _fetch_with_progress(data, cache)
+    _fetch_with_progress(data, cache, quiet=quiet or as_json)
     request = chosen.request(
         setting=setting,
         threads=threads,
@@ -156,8 +155,8 @@ def run_verb(
         save_every=save_every,
     )
     check_decoder(request)
-    result = execute_run(request, None if quiet or as_json else ProgressLine())
-    return print_result(result, interpreter, quiet=quiet, as_json=as_json)
+    result = execute_with_progress(request, quiet=quiet or as_json)
+    return print_result(result, interpreter, as_json=as_json)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,22 +226,22 @@ def _explain_import(framework: str, python: str, result: Any) -> None:
             complain(failure)
 
 
-def _fetch_with_progress(data: str | None, cache: Path | None) -> None:
+def _fetch_with_progress(data: str | None, cache: Path | None, *, quiet: bool) -> None:
     """Fetch remote data with a line about how far it is; the workload finds it fetched."""
     from trainload.workload import FetchProgress, cache_folder, fetch_remote, is_address, split_word
 
     place = split_word(data)[1] if data is not None else None
-    if place is None or not is_address(place) or not sys.stderr.isatty():
+    if quiet or place is None or not is_address(place):
         return
 
     def tell(progress: FetchProgress) -> None:
-        sys.stderr.write(
-            f"\rfetching {place}: file {progress.files + 1} of {progress.total_files}, "
-            f"{progress.fetched_bytes / 1e6:.0f} of {progress.total_bytes / 1e6:.0f} MB\033[K"
+        line(
+            f"fetching {place}: file {progress.files + 1} of {progress.total_files}, "
+            f"{progress.fetched_bytes / 1e6:.0f} of {progress.total_bytes / 1e6:.0f} MB"
         )
-        sys.stderr.flush()
 
-    fetch_remote(place, cache_folder(None if cache is None else str(cache)), tell)
+    with ProgressLine() as line:
+        fetch_remote(place, cache_folder(None if cache is None else str(cache)), tell)
 
 
 def _check_tegrastats(path: Path | None) -> str | None:
@@ -265,32 +264,16 @@ def _parse_fake(text: str | None) -> dict[str, Any]:
     return options
 
 
-class ProgressLine:
-    """The live line on a terminal; elsewhere a line every ten seconds."""
+def execute_with_progress(request: Any, *, quiet: bool) -> Any:
+    """Run it with a line about how far it is."""
+    from trainload.run import execute_run, show_as_text
 
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-        self._next_s = 0.0
-
-    def __call__(self, progress: Any) -> None:
-        from trainload.run import render_progress
-
-        if progress.warning:
-            clear = "\r\033[K" if self._live else ""
-            sys.stderr.write(f"{clear}warning: {progress.warning}\n")
-        if self._live:
-            width = shutil.get_terminal_size().columns
-            sys.stderr.write(f"\r{render_progress(progress, width - 1)}\033[K")
-            sys.stderr.flush()
-        elif progress.elapsed_s >= self._next_s:
-            self._next_s = progress.elapsed_s + 10.0
-            sys.stderr.write(f"{render_progress(progress, 200).strip()}\n")
+    with ProgressLine(quiet=quiet) as line:
+        return execute_run(request, None if quiet else show_as_text(line))
 
 
-def print_result(result: Any, python: str, *, quiet: bool, as_json: bool) -> int:
+def print_result(result: Any, python: str, *, as_json: bool) -> int:
     """Print how a run ended and what it measured; the exit status that this means."""
-    if sys.stderr.isatty() and not (quiet or as_json):
-        sys.stderr.write("\r\033[K")
     _print_summary(result, as_json)
     _explain_import(result.manifest.framework, python, result)
     return 0 if result.outcome == "completed" else 1

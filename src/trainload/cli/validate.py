@@ -42,8 +42,8 @@ def validate_verb(
 
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
-    from trainload.cli.run import ProgressLine, find_interpreter, print_result
-    from trainload.run import execute_run, plan_validation, request_continuation
+    from trainload.cli.run import execute_with_progress, find_interpreter, print_result
+    from trainload.run import plan_validation, request_continuation
 
     planned = plan_validation(run, data=data, cache=None if cache is None else str(cache), top=top)
     chosen = framework or planned.framework
@@ -59,5 +59,5 @@ def validate_verb(
         check_overhead=False,
         validate_only=True,
     )
-    result = execute_run(request, None if quiet or as_json else ProgressLine())
-    return print_result(result, interpreter, quiet=quiet, as_json=as_json)
+    result = execute_with_progress(request, quiet=quiet or as_json)
+    return print_result(result, interpreter, as_json=as_json)
