@@ -37,8 +37,7 @@ from trainload.intervals import ratio_interval
 from trainload.record import open_run
 from trainload.run import find_environment
 from trainload.workload import assemble_workload
-from trainload_worker.protocol.spec import Spec
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.spec import TrainSpec, parse_spec
 from trainload_worker.training.prepare import prepare
 
 LIMIT = 1.02
@@ -103,7 +102,7 @@ def write_batches(model: str, folder: Path, options: Any) -> dict[str, str]:
         "setting": {"cores": None, "threads": options.threads, "accelerators": []},
     }
     spec = parse_spec(json.dumps(document))
-    assert isinstance(spec, Spec)
+    assert isinstance(spec, TrainSpec)
     made = prepare(spec)
     batches: list[list[int]] = []
     for epoch in range(EPOCHS_WRITTEN):

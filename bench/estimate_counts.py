@@ -31,7 +31,7 @@ def count_by_torch(name: str) -> int:
     from torch.utils.flop_counter import FlopCounterMode
 
     from trainload_worker.frameworks.torch.graph import GraphModule
-    from trainload_worker.protocol.spec import GraphSpec, LayerSpec
+    from trainload_worker.protocol.graph import GraphSpec, LayerSpec
 
     graph = build_model(name, MODELS[name].options())
     fields = ("name", "kind", "inputs", "attributes", "output_shape")

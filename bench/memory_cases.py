@@ -194,7 +194,7 @@ def _zoo(name: str, **words: str) -> Build:
     def build(batch: int) -> tuple[Any, Loss]:
         from trainload.workload.zoo.models import MODELS, build_model, parse_options
         from trainload_worker.frameworks.torch.graph import GraphModule
-        from trainload_worker.protocol.spec import GraphSpec, LayerSpec
+        from trainload_worker.protocol.graph import GraphSpec, LayerSpec
 
         graph = build_model(name, parse_options(name, words))
         layers = tuple(

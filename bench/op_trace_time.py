@@ -101,13 +101,12 @@ def _zoo_module(name: str) -> Any:
     sys.path.insert(0, str(ROOT / "src"))
     from trainload.workload import assemble_workload
     from trainload_worker.frameworks.torch.graph import GraphModule
-    from trainload_worker.protocol.spec import Spec
-    from trainload_worker.protocol.spec_reading import parse_spec
+    from trainload_worker.protocol.spec import TrainSpec, parse_spec
 
     document = assemble_workload(name, {"batch_size": "2"}).to_worker()
     whole = {"format": 1, "events_path": "none", "framework": "torch", "setting": {}, **document}
     spec = parse_spec(json.dumps(whole))
-    assert isinstance(spec, Spec)
+    assert isinstance(spec, TrainSpec)
     return GraphModule(spec.graph)
 
 

@@ -19,7 +19,7 @@ import torch
 
 from trainload.workload import build_model, parse_options
 from trainload_worker.frameworks.torch.graph import GraphModule
-from trainload_worker.protocol.spec import GraphSpec, LayerSpec
+from trainload_worker.protocol.graph import GraphSpec, LayerSpec
 
 MODELS = {
     "alexnet": 224,

@@ -1,26 +1,28 @@
 """Synthetic run directories, written through the record as a driver, worker and sampler would."""
 
+import json
 import math
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from trainload.checked import to_json
 from trainload.record import (
     SAMPLE_HEAD,
-    Clock,
     LineAppender,
     Manifest,
     create_run_directory,
-    fields_from_facts,
     load_facts,
+    parse_manifest,
 )
 from trainload.record.layout import EVENTS, SAMPLES, WORKER_LOG
-from trainload.workload import assemble_workload
+from trainload.record.manifest import manifest_json
+from trainload.workload import assemble_workload, recorded_workload
 
 START_S = 1000.0
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m\u202e&\"'"
@@ -102,25 +104,19 @@ def write_run(parent: Path, options: RunOptions) -> Path:
         "reason": None,
         "method": "alternating blocks",
     }
-    run.close(
-        options.outcome,  # type: ignore[arg-type]
-        options.reason,
-        clock=replace(
-            manifest.clock, end_s=START_S + end_s + 0.5, end_wall_s=1_700_000_000.5 + end_s
-        ),
-        overhead={
-            **overhead,
-            "blocks": [{"start_s": a, "end_s": b} for a, b in pauses],
-        },
-        **{**fields_from_facts(manifest, facts), **(options.changes or {})},
-    )
+    document = manifest_json(facts.written_into(manifest))
+    document["clock"] |= {"end_s": START_S + end_s + 0.5, "end_wall_s": 1_700_000_000.5 + end_s}
+    blocks = [{"start_s": a, "end_s": b} for a, b in pauses]
+    document |= {"outcome": options.outcome, "outcome_reason": options.reason}
+    document |= {"overhead": {**overhead, "blocks": blocks}, **(options.changes or {})}
+    run.close(parse_manifest(json.dumps(document), "the test's record"))
     return run.path
 
 
 def _manifest(options: RunOptions, quantities: list[dict[str, Any]]) -> Manifest:
-    workload: dict[str, Any] = assemble_workload(
-        "mlp", {"epochs": str(max(options.epochs, 1))}
-    ).to_json()
+    workload: dict[str, Any] = to_json(
+        recorded_workload(assemble_workload("mlp", {"epochs": max(options.epochs, 1)}))
+    )
     if options.script:
         script = {"path": "own/train.py", "arguments": ["--lr", "0.1"], "sha256": "0" * 64}
         workload = {"model": "train", "script": script}
@@ -137,13 +133,14 @@ def _manifest(options: RunOptions, quantities: list[dict[str, Any]]) -> Manifest
         }
     ][: int(options.gpu)]
     text = f"cpu0-{options.cores - 1}" + ("+gpu0" if options.gpu else "")
-    return Manifest(
-        run_id="replaced",
-        created="2026-07-20T10:00:00Z",
-        trainload_version="0.1.0",
-        framework="torch",
-        workload=workload,
-        setting={
+    document = {
+        "format": 1,
+        "run_id": "replaced",
+        "created": "2026-07-20T10:00:00Z",
+        "trainload_version": "0.1.0",
+        "framework": "torch",
+        "workload": workload,
+        "setting": {
             "asked": {"setting": None, "threads": None},
             "resolved": {
                 "text": text,
@@ -153,7 +150,7 @@ def _manifest(options: RunOptions, quantities: list[dict[str, Any]]) -> Manifest
             },
             "obtained": None,
         },
-        machine={
+        "machine": {
             "cpu_model": "Example CPU 9000",
             "architecture": "x86_64",
             "logical_cores": options.cores,
@@ -168,9 +165,9 @@ def _manifest(options: RunOptions, quantities: list[dict[str, Any]]) -> Manifest
             "accelerators": accelerators,
             "accelerator_note": None if options.gpu else "no NVIDIA driver",
         },
-        clock=Clock(start_s=START_S, start_wall_s=1_700_000_000.0),
-        software={"trainload": "0.1.0"},
-        meters=(
+        "clock": {"start_s": START_S, "start_wall_s": 1_700_000_000.0},
+        "software": {"trainload": "0.1.0"},
+        "meters": (
             {"name": "synthetic", "period_s": 0.0, "quantities": quantities},
             {
                 "name": "rapl",
@@ -185,7 +182,7 @@ def _manifest(options: RunOptions, quantities: list[dict[str, Any]]) -> Manifest
                 ],
             },
         ),
-        sampler={
+        "sampler": {
             "rate_hz": options.rate_hz,
             "samples": 100,
             "late": 1,
@@ -200,7 +197,8 @@ def _manifest(options: RunOptions, quantities: list[dict[str, Any]]) -> Manifest
             "meter_errors": {},
             "paused_s": options.pauses * options.pause_s,
         },
-    )
+    }
+    return parse_manifest(json.dumps(document), "the test's record")
 
 
 def _quantity(column: str, **fields: Any) -> dict[str, Any]:
@@ -371,7 +369,7 @@ def _append_facts(events: LineAppender, options: RunOptions, t_s: float) -> None
         "cores": list(range(options.cores)),
         "threads": options.cores,
         "device": "cuda:0" if options.gpu else "cpu",
-        "accelerators": ["GPU-1"][: int(options.gpu)],
+        "accelerators": [{"name": "H200", "uuid": "GPU-1"}][: int(options.gpu)],
         "notes": [],
     }
     events.append({"kind": "setting", "t_s": t_s, "obtained": obtained})

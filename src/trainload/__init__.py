@@ -1,6 +1,13 @@
 """trainload: what a neural-network training costs, where the cost goes, which choice is best.
 
-Importing it loads no framework and opens no device.
+    import trainload
+
+    run = trainload.run("mlp", epochs=3, batch_size=128)
+    run.summary.examples_per_s, run.steps, run.samples
+    trainload.load_all("runs/*").table()
+    trainload.estimate("resnet50", batch_size=64, device="t4").fits
+
+Importing it loads no framework and opens no device; each name is loaded when it is first used.
 """
 
 import importlib
@@ -9,13 +16,32 @@ from typing import TYPE_CHECKING, Any
 from trainload._version import __version__
 
 if TYPE_CHECKING:
+    from trainload import errors
+    from trainload.api.loading import Run, Runs, load, load_all
+    from trainload.api.running import run
     from trainload.integrations.watch import watch
 
-__all__ = ["__version__", "watch"]
+__all__ = ["Run", "Runs", "__version__", "errors", "load", "load_all", "run", "watch"]
+
+_PLACES = {
+    "Run": "trainload.api.loading",
+    "Runs": "trainload.api.loading",
+    "load": "trainload.api.loading",
+    "load_all": "trainload.api.loading",
+    "watch": "trainload.integrations.watch",
+}
+_ROOMS = ("errors", "run")
+"""Modules of that very name; `run` is a room that can be called."""
 
 
 def __getattr__(name: str) -> Any:
-    """`watch` is loaded when first used: importing trainload stays light."""
-    if name != "watch":
+    """Load a public name when it is first used: importing trainload stays light."""
+    if name in _ROOMS:
+        return importlib.import_module(f"trainload.{name}")
+    if name not in _PLACES:
         raise AttributeError(f"module 'trainload' has no attribute {name!r}")
-    return importlib.import_module("trainload.integrations.watch").watch
+    return getattr(importlib.import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,7 +8,6 @@ Exit codes: 0 completed, 1 failed or killed, 2 the specification cannot be read,
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import time
 import traceback
@@ -16,34 +15,29 @@ from typing import NoReturn
 
 from trainload_worker.errors import SpecError, WorkerProblem
 from trainload_worker.frameworks.backends import (
-    Opened,
     Probe,
     create_backend,
     create_layer_probe,
     create_probe,
     watch_layers,
 )
-from trainload_worker.process.endings import (
-    EXIT_BAD_SPEC,
-    EXIT_CODES,
-    EXIT_EVENTS_LOST,
-    Ending,
-    classify,
-)
-from trainload_worker.process.events import EventWriter
+from trainload_worker.process.endings import classify
+from trainload_worker.process.events import EventWriter, greet
 from trainload_worker.process.launch import launch_ranks
 from trainload_worker.process.memory_peaks import MemoryPeaks
 from trainload_worker.process.script import run_script
 from trainload_worker.process.signals import Interrupted, StopRequest
+from trainload_worker.protocol.events import End, LayerParameters, ModelBuilt, PhaseEdge, RankEnd
+from trainload_worker.protocol.outcomes import EXIT_BAD_SPEC, EXIT_CODES, EXIT_EVENTS_LOST
 from trainload_worker.protocol.spec import (
     AnySpec,
     LaunchSpec,
     ScriptSpec,
     SettingSpec,
-    Spec,
     TraceSpec,
+    TrainSpec,
+    parse_spec,
 )
-from trainload_worker.protocol.spec_reading import parse_spec
 from trainload_worker.training.checkpoint import Checkpoints, open_resumed
 from trainload_worker.training.feed import loader_notes
 from trainload_worker.training.loop import Course, train, validate
@@ -67,21 +61,14 @@ def main() -> NoReturn:
     ending = _run_to_end(spec, events, stop)
     if isinstance(spec, LaunchSpec):
         events.mend()
-    recorded = events.write(
-        _end_kind(spec),
-        outcome=ending.outcome,
-        reason=ending.reason,
-        t_s=time.monotonic(),
-        events_lost=events.lost_count + ending.events_lost,
-        **_cause(ending),
-    )
+    recorded = events.write(_last_word(spec, ending, events.lost_count))
     events.close()
     if not recorded:
         _finish(EXIT_EVENTS_LOST, f"the end of the run ({ending.outcome}) could not be recorded")
     _finish(EXIT_CODES[ending.outcome], None)
 
 
-def _run_to_end(spec: AnySpec, events: EventWriter, stop: StopRequest) -> Ending:
+def _run_to_end(spec: AnySpec, events: EventWriter, stop: StopRequest) -> End:
     """Whatever the specification asks for; from its end on signals are ignored."""
     run = _Run(spec, events, stop)
     try:
@@ -97,15 +84,17 @@ def _run_to_end(spec: AnySpec, events: EventWriter, stop: StopRequest) -> Ending
         return ending
 
 
-def _end_kind(spec: AnySpec) -> str:
+def _last_word(spec: AnySpec, ending: End, lost: int) -> End:
     """One of several processes ends by itself; the run's end is the launcher's to tell."""
-    return "rank_end" if isinstance(spec, ScriptSpec) and spec.rank is not None else "end"
-
-
-def _cause(ending: Ending) -> dict[str, int]:
-    """Which of several processes ended the run, and by which signal, where that is so."""
-    found = {"rank": ending.rank, "signal": ending.signal}
-    return {name: value for name, value in found.items() if value is not None}
+    kind = RankEnd if isinstance(spec, ScriptSpec) and spec.rank is not None else End
+    return kind(
+        outcome=ending.outcome,
+        reason=ending.reason,
+        t_s=time.monotonic(),
+        events_lost=lost + ending.events_lost,
+        rank=ending.rank,
+        signal=ending.signal,
+    )
 
 
 class _Run:
@@ -117,7 +106,7 @@ class _Run:
         self._stop = stop
         self.phase = "start"
 
-    def execute(self) -> Ending:
+    def execute(self) -> End:
         """Whichever of the three kinds the specification asks for."""
         notes = self._take_setting()
         if isinstance(self._spec, LaunchSpec):
@@ -125,32 +114,31 @@ class _Run:
             return launch_ranks(self._spec, self._stop)
         if isinstance(self._spec, TraceSpec):
             self._execute_trace(self._spec)
-            return Ending("completed", None)
+            return End("completed")
         if isinstance(self._spec, ScriptSpec):
             self._execute_script(self._spec, notes)
         else:
             self._execute_graph(self._spec, notes)
-        return Ending("completed", None)
+        return End("completed")
 
-    def _execute_graph(self, spec: Spec, notes: list[str]) -> None:
+    def _execute_graph(self, spec: TrainSpec, notes: list[str]) -> None:
         resumed, said = open_resumed(spec)
         backend = create_backend(spec)
         opened = backend.open()
-        self._greet(spec.framework, opened, [*notes, *said, *loader_notes(spec)])
+        remarks = [*notes, *said, *loader_notes(spec)]
+        greet(self._events, spec.framework, opened, remarks)
         self._begin("prepare")
         prepared = prepare(spec, Position() if resumed is None else resumed.position)
-        self._events.write("data", **prepared.describe())
+        self._events.write(prepared.describe())
         self._end()
         self._begin("build")
         peaks = MemoryPeaks()
         layers = backend.build(prepared.dataset, prepared.split)
         if resumed is not None:
             resumed.load_into(backend.state, spec.training.optimizer.name)
-        self._events.write(
-            "model",
-            parameters=sum(layer.parameter_count for layer in layers),
-            layers=[{"name": layer.name, "parameters": layer.parameter_count} for layer in layers],
-        )
+        counts = tuple(LayerParameters(layer.name, layer.parameter_count) for layer in layers)
+        total = sum(layer.parameter_count for layer in layers)
+        self._events.write(ModelBuilt(parameters=total, layers=counts))
         self._end()
         if spec.validate_only:
             self._begin("validate")
@@ -164,7 +152,7 @@ class _Run:
         probe.attach()
         try:
             train(spec, trained, prepared, self._events, self._stop, course)
-            self._events.write("memory", **peaks.read())
+            self._events.write(peaks.read())
             if trained is not backend:
                 # To label what was traced is no part of the training.
                 self._end()
@@ -174,7 +162,7 @@ class _Run:
         self._end()
 
     def _finish(self, probe: Probe, *, shielded: bool) -> None:
-        """Lets the probe have its last words; shielded, no signal takes a whole training back."""
+        """Ends the probe and writes what it holds; shielded, no signal interrupts that."""
         if not shielded or self._stop.reason is not None:
             probe.finish()
             return
@@ -187,12 +175,12 @@ class _Run:
         from trainload_worker.frameworks.torch.fake_step.trace import trace_step
 
         self._begin("trace")
-        self._events.write("op_trace", **trace_step(spec, self._events))
+        self._events.write(trace_step(spec, self._events))
         self._end()
 
     def _execute_script(self, spec: ScriptSpec, notes: list[str]) -> None:
         probe, opened = create_probe(spec.framework, self._events)
-        self._greet(spec.framework, opened, notes)
+        greet(self._events, spec.framework, opened, notes)
         self._begin("script")
         layers = create_layer_probe(spec.framework, self._events, spec.layers)
         # In this order: a step's end is taken before the layers' probe does its work after it.
@@ -201,7 +189,7 @@ class _Run:
         peaks = MemoryPeaks()
         try:
             run_script(spec)
-            self._events.write("memory", **peaks.read())
+            self._events.write(peaks.read())
         finally:
             layers.finish()
             probe.finish()
@@ -213,35 +201,13 @@ class _Run:
         notes = [] if note is None else [note]
         return notes + bind_cores(self._spec.setting)
 
-    def _greet(self, framework: str, opened: Opened, notes: list[str]) -> None:
-        self._events.write(
-            "hello",
-            t_s=time.monotonic(),
-            wall_s=time.time(),
-            pid=os.getpid(),
-            python=platform.python_version(),
-            framework=framework,
-            framework_version=opened.version,
-            software=dict(opened.software),
-        )
-        obtained = {
-            "cores": read_cores(),
-            "threads": opened.threads,
-            "device": opened.device,
-            "accelerators": (
-                None if opened.accelerators is None else [dict(a) for a in opened.accelerators]
-            ),
-            "notes": [*notes, *opened.notes],
-        }
-        self._events.write("setting", obtained=obtained)
-
     def _begin(self, phase: str) -> None:
         self._stop.check()
         self.phase = phase
-        self._events.write("phase", name=phase, edge="begin", t_s=time.monotonic())
+        self._events.write(PhaseEdge(phase, "begin", time.monotonic()))
 
     def _end(self) -> None:
-        self._events.write("phase", name=self.phase, edge="end", t_s=time.monotonic())
+        self._events.write(PhaseEdge(self.phase, "end", time.monotonic()))
 
 
 def program_folder(spec: AnySpec) -> str | None:
@@ -262,14 +228,7 @@ def bind_cores(setting: SettingSpec) -> list[str]:
     return []
 
 
-def read_cores() -> list[int] | None:
-    """The cores this process may use; None where the system does not tell."""
-    if not hasattr(os, "sched_getaffinity"):
-        return None
-    return sorted(os.sched_getaffinity(0))
-
-
-def _report(error: BaseException, ending: Ending) -> None:
+def _report(error: BaseException, ending: End) -> None:
     """Leaves the traceback in the log; a problem the user can mend needs its message alone."""
     if isinstance(error, (WorkerProblem, Interrupted)):
         _say(f"{ending.outcome}: {ending.reason}")
@@ -299,7 +258,7 @@ def _finish(code: int, message: str | None) -> NoReturn:
     sys.exit(code)
 
 
-__all__ = ["bind_cores", "main", "read_cores"]
+__all__ = ["bind_cores", "main"]
 
 if __name__ == "__main__":
     main()

@@ -20,6 +20,10 @@ from trainload.record.estimates import (
     RecordedEstimate,
     RecordedMemory,
 )
+from trainload.record.parts import RecordedSetting
+from trainload.workload import build_model, find_model
+from trainload.workload.recorded import RecordedGraph
+from trainload_worker.protocol.events import MemoryUse, Obtained, ObtainedAccelerator
 
 GIB = 1 << 30
 
@@ -108,16 +112,11 @@ MANIFEST = Manifest(
     created="2026-01-01T00:00:00+00:00",
     trainload_version="0",
     framework="torch",
-    workload={"graph": {"layers": [{"kind": "conv2d"}, {"kind": "linear"}]}},
-    setting={"obtained": {"accelerators": []}},
-    machine={},
+    workload=RecordedGraph(graph=build_model("lenet5", find_model("lenet5").options()).to_spec()),
+    setting=RecordedSetting(obtained=Obtained(accelerators=())),
+    machine=None,
     clock=Clock(start_s=0.0, start_wall_s=0.0),
-    memory={
-        "start_rss_bytes": 1000,
-        "peak_rss_bytes": 3000,
-        "peak_allocated_bytes": None,
-        "peak_reserved_bytes": None,
-    },
+    memory=MemoryUse(start_rss_bytes=1000, peak_rss_bytes=3000),
     outcome="completed",
 )
 
@@ -133,8 +132,10 @@ def test_a_run_on_the_cpu_is_paired_by_its_growth():
 def test_a_run_on_a_gpu_is_paired_by_the_allocators_peaks_and_its_verdict():
     manifest = replace(
         MANIFEST,
-        setting={"obtained": {"accelerators": [{"name": "NVIDIA H200", "uuid": "x"}]}},
-        memory={**MANIFEST.memory, "peak_allocated_bytes": 10, "peak_reserved_bytes": 20},
+        setting=RecordedSetting(
+            obtained=Obtained(accelerators=(ObtainedAccelerator("NVIDIA H200", "x"),))
+        ),
+        memory=replace(MANIFEST.memory, peak_allocated_bytes=10, peak_reserved_bytes=20),
         outcome="out_of_memory",
     )
     estimate = RecordedEstimate(

@@ -13,6 +13,7 @@ from trainload.record import layout
 from trainload.record.estimates import FOLDER_VARIABLE, RecordedEstimate, keep_estimate
 from trainload.run import prepare_request
 from trainload.run.estimated import adopt_estimate
+from trainload.workload import parse_words
 from trainload.workload.identity import workload_identity
 
 ROOT = Path(__file__).parents[2]
@@ -106,7 +107,9 @@ def test_a_damaged_estimate_is_one_clear_line(estimated_run):
 
 def test_a_run_takes_the_estimate_of_its_workload(tmp_path, monkeypatch):
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "kept"))
-    request = prepare_request("mlp", ["batch_size=64"], setting="cpu0", out=tmp_path)
+    request = prepare_request(
+        "mlp", parse_words("mlp", ["batch_size=64"]), setting="cpu0", out=tmp_path
+    )
     assert not adopt_estimate(request, tmp_path)
     keep_estimate(
         workload_identity(request.workload, target="cuda"), RecordedEstimate(model="cuda")
@@ -115,7 +118,11 @@ def test_a_run_takes_the_estimate_of_its_workload(tmp_path, monkeypatch):
     keep_estimate(workload_identity(request.workload, target="cpu"), RecordedEstimate(model="cpu"))
     assert adopt_estimate(request, tmp_path)
     assert json.loads((tmp_path / layout.ESTIMATE).read_text())["model"] == "cpu"
-    other = prepare_request("mlp", ["batch_size=32"], setting="cpu0", out=tmp_path)
+    other = prepare_request(
+        "mlp", parse_words("mlp", ["batch_size=32"]), setting="cpu0", out=tmp_path
+    )
     assert not adopt_estimate(other, tmp_path)
-    fake = prepare_request("mlp", ["batch_size=64"], setting="cpu0", out=tmp_path, framework="jax")
+    fake = prepare_request(
+        "mlp", parse_words("mlp", ["batch_size=64"]), setting="cpu0", out=tmp_path, framework="jax"
+    )
     assert not adopt_estimate(fake, tmp_path), "estimates are of torch"

@@ -18,7 +18,13 @@ from trainload.record.estimates import (
     load_estimate,
     load_scorecard,
 )
-from trainload.workload import Optimizer, assemble_workload, script_workload
+from trainload.workload import (
+    Optimizer,
+    RecordedScript,
+    assemble_workload,
+    recorded_workload,
+    script_workload,
+)
 from trainload.workload.identity import model_kind, workload_identity
 
 
@@ -131,8 +137,8 @@ def test_a_file_of_truths_that_is_none_is_one_clear_line(tmp_path, text, words):
 
 
 def test_the_same_step_has_the_same_identity_whatever_its_data_and_length():
-    first = assemble_workload("lenet5", {"batch_size": "8", "epochs": "1", "rows": "64"})
-    again = assemble_workload("lenet5", {"batch_size": "8", "epochs": "9", "rows": "99"}, seed=3)
+    first = assemble_workload("lenet5", {"batch_size": 8, "epochs": 1, "rows": 64})
+    again = assemble_workload("lenet5", {"batch_size": 8, "epochs": 9, "rows": 99}, seed=3)
     key = workload_identity(first, target="cuda", device="h200")
     assert key == workload_identity(again, target="cuda", device="h200")
     others = [
@@ -149,7 +155,7 @@ def test_the_same_step_has_the_same_identity_whatever_its_data_and_length():
             device="h200",
         ),
         workload_identity(
-            assemble_workload("lenet5", {"batch_size": "8", "classes": "7"}),
+            assemble_workload("lenet5", {"batch_size": 8, "classes": 7}),
             target="cuda",
             device="h200",
         ),
@@ -178,6 +184,6 @@ def test_a_script_is_known_by_path_arguments_and_content(tmp_path):
     ],
 )
 def test_the_kind_of_a_model_follows_from_its_layers(model, kind):
-    words = {"rows": "64"} if model != "mlp" else {}
-    assert model_kind(assemble_workload(model, words).to_json()) == kind
-    assert model_kind({"script": {}}) == "other"
+    words = {"rows": 64} if model != "mlp" else {}
+    assert model_kind(recorded_workload(assemble_workload(model, words))) == kind
+    assert model_kind(RecordedScript(script=None)) == "other"

@@ -8,8 +8,9 @@ import pytest
 
 from data_samples import write_folder, write_mnist
 from trainload.analyse import summarise_run
+from trainload.checked import to_json
 from trainload.errors import TrainloadError, UsageError
-from trainload.record import load_manifest, open_run
+from trainload.record import load_manifest, open_run, parse_manifest
 from trainload.run import (
     RunResult,
     execute_run,
@@ -18,14 +19,21 @@ from trainload.run import (
     prepare_request,
     request_continuation,
 )
-from trainload.workload import assemble_workload, workload_from_json
+from trainload.workload import (
+    assemble_workload,
+    parse_words,
+    recorded_workload,
+    workload_from_record,
+)
 
 SMALL = ("frames_fraction=0.01", "batch_size=64")
 FAST: dict[str, Any] = {"framework": "fake", "fake": {"step_s": 0.001}, "check_overhead": False}
 
 
 def run_small(out: Path, *words: str, **options: Any) -> RunResult:
-    request = prepare_request("mlp", [*SMALL, *words], out=out, **{**FAST, **options})
+    request = prepare_request(
+        "mlp", parse_words("mlp", [*SMALL, *words]), out=out, **{**FAST, **options}
+    )
     return execute_run(request)
 
 
@@ -54,7 +62,7 @@ def test_the_record_lists_its_checkpoints_and_the_top_accuracies(saved: RunResul
 def test_a_continued_run_is_a_new_one_that_says_whose_it_is(
     saved: RunResult, tmp_path: Path
 ) -> None:
-    planned = plan_continuation(saved.path / "checkpoint-2.safetensors", None, ["epochs=4"])
+    planned = plan_continuation(saved.path / "checkpoint-2.safetensors", None, {"epochs": 4})
     assert planned.framework == "fake" and planned.workload.training.batch_size == 64
     result = execute_run(request_continuation(planned, out=tmp_path, **FAST))
     assert result.outcome == "completed" and result.path.parent == tmp_path
@@ -73,7 +81,7 @@ def test_a_continued_run_is_a_new_one_that_says_whose_it_is(
 
 
 def test_scoring_leaves_a_run_that_trained_nothing(saved: RunResult, tmp_path: Path) -> None:
-    planned = plan_validation(saved.path, top="2")
+    planned = plan_validation(saved.path, top=(2,))
     result = execute_run(request_continuation(planned, out=tmp_path, validate_only=True, **FAST))
     assert result.outcome == "completed" and result.manifest.task == "validate"
     run = open_run(result.path)
@@ -88,9 +96,9 @@ def test_a_model_s_name_describes_the_training_anew(saved: RunResult, tmp_path: 
     alone = tmp_path / "alone.safetensors"
     alone.write_bytes((saved.path / "checkpoint.safetensors").read_bytes())
     with pytest.raises(UsageError, match="stands in no run directory: name the model"):
-        plan_continuation(alone, None, ["epochs=4"])
+        plan_continuation(alone, None, {"epochs": 4})
     words = [*SMALL[:1], "batch_size=32", "epochs=4"]
-    planned = plan_continuation(alone, "mlp", words)
+    planned = plan_continuation(alone, "mlp", parse_words("mlp", words))
     assert planned.workload.training.batch_size == 32 and planned.checkpoint.epoch == 3
 
 
@@ -110,7 +118,7 @@ def test_what_cannot_go_on_is_one_line(
     saved: RunResult, model: str | None, words: list[str], options: Any, message: str
 ) -> None:
     with pytest.raises(TrainloadError) as error:
-        plan_continuation(saved.path, model, words, **options)
+        plan_continuation(saved.path, model, parse_words(model, words), **options)
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
@@ -124,13 +132,13 @@ def test_a_script_s_run_has_nothing_to_go_on_from(saved: RunResult, tmp_path: Pa
         (saved.path / "checkpoint.safetensors").read_bytes()
     )
     with pytest.raises(TrainloadError, match="is no run of a built-in model"):
-        plan_continuation(copied, None, ["epochs=9"])
-    assert load_manifest(copied).workload["model"] == "train.py"
+        plan_continuation(copied, None, {"epochs": 9})
+    assert load_manifest(copied).model_name == "train.py"
 
 
 def test_jax_has_no_loader_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="jax has no loader of its own; use cache"):
-        prepare_request("mlp", ["loader=native"], out=tmp_path, framework="jax")
+        prepare_request("mlp", parse_words("mlp", ["loader=native"]), out=tmp_path, framework="jax")
 
 
 def test_every_kind_of_data_comes_back_from_its_record(tmp_path: Path) -> None:
@@ -143,13 +151,17 @@ def test_every_kind_of_data_comes_back_from_its_record(tmp_path: Path) -> None:
         assemble_workload("lenet5", {"data": str(write_mnist(tmp_path / "mnist")), **cache}),
         assemble_workload(
             "lenet5",
-            {"data": str(write_folder(tmp_path / "f")), "image_channels": "3", **cache},
+            {"data": str(write_folder(tmp_path / "f")), "image_channels": 3, **cache},
         ),
-        assemble_workload("lstm_lm", {"vocabulary": "40"}),
+        assemble_workload("lstm_lm", {"vocabulary": 40}),
     ]
     for workload in workloads:
-        document = json.loads(json.dumps(workload.to_json()))
-        assert workload_from_json(document, "run.json") == workload
-    del document["seeds"]
-    with pytest.raises(TrainloadError, match="the workload lacks 'seeds'"):
-        workload_from_json(document, "run.json")
+        document = json.loads(
+            json.dumps({"format": 1, "workload": to_json(recorded_workload(workload))})
+        )
+        read = parse_manifest(json.dumps(document), "run.json")
+        assert workload_from_record(read.workload, "run.json") == workload
+    document["workload"]["seeds"] = "none"
+    read = parse_manifest(json.dumps(document), "run.json")
+    with pytest.raises(TrainloadError, match="the recorded workload has no sound seeds"):
+        workload_from_record(read.workload, "run.json")

@@ -18,6 +18,7 @@ from trainload.analyse import summarise_run
 from trainload.errors import RecordError, UsageError
 from trainload.record import layout, load_manifest, open_run
 from trainload.run import execute_run, prepare_request, render_progress
+from trainload.workload import parse_words
 
 SMALL = ("frames_fraction=0.01", "batch_size=16")
 
@@ -25,7 +26,12 @@ SMALL = ("frames_fraction=0.01", "batch_size=16")
 def request(tmp_path, *words, **options):
     fake = options.pop("fake", {"step_s": 0.005})
     return prepare_request(
-        "mlp", [*SMALL, *words], out=tmp_path / "runs", framework="fake", fake=fake, **options
+        "mlp",
+        parse_words("mlp", [*SMALL, *words]),
+        out=tmp_path / "runs",
+        framework="fake",
+        fake=fake,
+        **options,
     )
 
 
@@ -35,7 +41,7 @@ def test_a_run_completes_and_reads_back(tmp_path):
     assert result.outcome == "completed" and result.reason is None
     run = open_run(result.path)
     assert run.manifest.training_completed
-    total = run.manifest.data["total_steps"]
+    total = run.manifest.data.total_steps
     assert run.steps["step"].to_list() == list(range(total))
     assert run.epochs.height == 3
     assert run.samples.height >= 5
@@ -185,7 +191,7 @@ def fill_up(folder):
 
 def test_a_disk_that_fills_up_does_not_stop_the_training(small_disk):
     wanted = prepare_request(
-        "mlp", ["frames_fraction=0.02", "batch_size=16", "epochs=12"], out=small_disk,
+        "mlp", {"frames_fraction": 0.02, "batch_size": 16, "epochs": 12}, out=small_disk,
         framework="fake", fake={"step_s": 0.002},
     )  # fmt: skip
     filler = threading.Timer(1.6, fill_up, [small_disk])
@@ -201,7 +207,7 @@ def test_a_disk_that_fills_up_does_not_stop_the_training(small_disk):
 
 def test_a_disk_too_small_to_begin_on_is_refused_and_left_clean(small_disk):
     (small_disk / "full").write_bytes(b"x" * 300_000)
-    wanted = prepare_request("mlp", SMALL, out=small_disk, framework="fake")
+    wanted = prepare_request("mlp", parse_words("mlp", SMALL), out=small_disk, framework="fake")
     with pytest.raises(RecordError, match="No space left on device; free some space"):
         execute_run(wanted)
     assert [p.name for p in small_disk.iterdir()] == ["full"]
@@ -217,7 +223,7 @@ DRIVER = """
 import json, sys
 from pathlib import Path
 from trainload.run import execute_run, prepare_request
-request = prepare_request("mlp", ["frames_fraction=0.01", "batch_size=16", "epochs=1000"],
+request = prepare_request("mlp", {"frames_fraction": 0.01, "batch_size": 16, "epochs": 1000},
     out=Path(sys.argv[1]), framework="fake", fake=json.loads(sys.argv[2]))
 result = execute_run(request)
 print(result.outcome, "|", result.reason)
@@ -349,7 +355,9 @@ def test_every_kind_of_example_runs_without_its_data_being_named(tmp_path, model
     words = ["rows=50", "batch_size=8", "epochs=1"]
     words += ["image_height=32", "image_width=32", "classes=4"] if model == "resnet18" else []
     result = execute_run(
-        prepare_request(model, words, out=tmp_path, framework="fake", fake={"step_s": 0.001})
+        prepare_request(
+            model, parse_words(model, words), out=tmp_path, framework="fake", fake={"step_s": 0.001}
+        )
     )
     assert result.outcome == "completed", result.reason
     assert result.manifest.workload["data"]["kind"] == "synthetic"
@@ -361,7 +369,11 @@ def test_remote_images_are_fetched_then_cached(tmp_path):
     source, cache = write_mnist(tmp_path / "source"), tmp_path / "cache"
     words = [f"data=file://{source}", f"cache={cache}", "epochs=1"]
     made = [
-        execute_run(prepare_request("lenet5", words, out=tmp_path / "runs", framework="fake"))
+        execute_run(
+            prepare_request(
+                "lenet5", parse_words("lenet5", words), out=tmp_path / "runs", framework="fake"
+            )
+        )
         for _ in range(2)
     ]
     assert [result.outcome for result in made] == ["completed"] * 2

@@ -43,7 +43,7 @@ def run_script(tmp_path):
         path.write_text(textwrap.dedent(text))
         wanted = prepare_request(
             str(path),
-            [],
+            {},
             arguments=arguments,
             out=tmp_path / "runs",
             check_overhead=False,
@@ -260,13 +260,13 @@ def test_layers_of_many_kinds_are_told_apart_and_losses_stay_the_same(run_script
 
 def test_words_for_the_other_kind_are_refused(tmp_path):
     with pytest.raises(WorkloadError, match="no such script"):
-        prepare_request(str(tmp_path / "none.py"), [], out=tmp_path)
+        prepare_request(str(tmp_path / "none.py"), {}, out=tmp_path)
     with pytest.raises(UsageError, match="after --"):
-        prepare_request("train.py", ["epochs=3"], out=tmp_path)
+        prepare_request("train.py", {"epochs": 3}, out=tmp_path)
     with pytest.raises(UsageError, match="'--seed 7' is for the built-in models"):
-        prepare_request("train.py", [], seed=7, out=tmp_path)
+        prepare_request("train.py", {}, seed=7, out=tmp_path)
     with pytest.raises(UsageError, match="only a script"):
-        prepare_request("mlp", [], arguments=["--epochs"], out=tmp_path)
+        prepare_request("mlp", {}, arguments=["--epochs"], out=tmp_path)
 
 
 def test_a_process_forked_after_a_window_ends_and_tells_nothing(run_script):

@@ -148,7 +148,7 @@ def main():
     load_worker(document["worker"])
     import numpy
 
-    from trainload_worker.protocol.spec_reading import parse_spec
+    from trainload_worker.protocol.spec import parse_spec
 
     results = {}
     for name, case in document["cases"].items():

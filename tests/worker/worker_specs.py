@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from trainload.checked import to_json
+from trainload.workload import Workload
+
 SOURCE_FOLDER = Path(__file__).resolve().parents[2] / "src"
 
 STUDY_COUNTS = {
@@ -61,7 +64,8 @@ def make_graph(
 def make_spec(folder: Path, framework: str = "fake", **changes: Any) -> dict[str, Any]:
     """A small run; `changes` replace top-level fields, those of `training` and `seeds` singly."""
     document: dict[str, Any] = {
-        "format": 1,
+        "format": 2,
+        "task": "train",
         "events_path": str(folder / "events.jsonl"),
         "framework": framework,
         "graph": make_graph(),
@@ -94,6 +98,12 @@ def make_spec(folder: Path, framework: str = "fake", **changes: Any) -> dict[str
         else:
             document[name] = value
     return document
+
+
+def parts_of(workload: Workload) -> dict[str, Any]:
+    """What of a specification describes a built-in model's workload."""
+    parts = {"data": workload.data, "training": workload.training, "seeds": workload.seeds}
+    return {"graph": to_json(workload.graph.to_spec()), **to_json(parts)}
 
 
 def spawn_worker(document: dict[str, Any], **options: Any) -> subprocess.Popen[bytes]:

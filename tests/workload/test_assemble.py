@@ -17,6 +17,7 @@ def test_defaults_are_study_l():
 
 def test_words_reach_their_fields():
     words = parse_words(
+        "mlp",
         ["hidden_units=64", "activation=silu", "optimizer=sgd", "momentum=0.8", "epochs=2",
          "seed_weights=7", "max_steps=none", "frames_fraction=0.1"]
     )  # fmt: skip
@@ -45,7 +46,7 @@ def test_words_reach_their_fields():
 )
 def test_wrong_words(model, words, message):
     with pytest.raises(WorkloadError, match=message):
-        assemble_workload(model, parse_words(words))
+        assemble_workload(model, parse_words(model, words))
 
 
 def test_keypoint_share_keeps_proportions():
@@ -68,7 +69,7 @@ def test_csv_gives_features_classes_and_groups(table):
     data = scan_csv(path, group_column="video")
     assert data.feature_columns == ("x", "y")
     assert data.classes == ("a", "b") and data.rows == 3
-    words = parse_words([f"data={path}", "group_column=video"])
+    words = parse_words("mlp", [f"data={path}", "group_column=video"])
     workload = assemble_workload("mlp", words)
     assert workload.graph.input_shape == (2,) and workload.graph.output_shape == (2,)
 
@@ -102,7 +103,7 @@ def test_the_label_cannot_be_the_group(table):
 def test_words_without_effect_are_refused(table):
     path = table("x,label\n1,a\n2,b\n")
     with pytest.raises(WorkloadError, match="frames_fraction is for generated keypoints"):
-        assemble_workload("mlp", {"data": str(path), "frames_fraction": "0.5"})
+        assemble_workload("mlp", {"data": str(path), "frames_fraction": 0.5})
     with pytest.raises(WorkloadError, match="label_column is for a table"):
         assemble_workload("mlp", {"label_column": "skill"})
 

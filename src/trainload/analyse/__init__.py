@@ -7,6 +7,7 @@ from trainload.analyse.columns import ColumnSummary, CounterSummary, summarise_c
 from trainload.analyse.curves import Curve, CurveSet, Grid, epoch_curves, loss_curve, sample_curves
 from trainload.analyse.energy import EnergySummary, summarise_energy, trapezoid_j
 from trainload.analyse.epochs import EpochScore
+from trainload.analyse.headline import headline_row, headline_table
 from trainload.analyse.series import Span, align_to_steps, bin_rows, time_breaks, training_span
 from trainload.analyse.smoothing import WINDOWS, moving_average
 from trainload.analyse.step_time import StepTime
@@ -31,6 +32,8 @@ __all__ = [
     "bin_rows",
     "epoch_curves",
     "find_warmup",
+    "headline_row",
+    "headline_table",
     "loss_curve",
     "moving_average",
     "sample_curves",

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainload.analyse.series import Span, readings_over
-from trainload.record import SAMPLE_HEAD
+from trainload.record import SAMPLE_HEAD, RecordedMeter, RecordedQuantity
 from trainload.units import unit_of
 
 if TYPE_CHECKING:
@@ -63,15 +63,9 @@ class CounterSummary:
         return asdict(self)
 
 
-def metered_quantities(meters: Iterable[Any]) -> dict[str, Mapping[str, Any]]:
+def metered_quantities(meters: Iterable[RecordedMeter]) -> dict[str, RecordedQuantity]:
     """Quantities by column, as a run's manifest describes its meters."""
-    found: dict[str, Mapping[str, Any]] = {}
-    for meter in meters:
-        quantities = meter.get("quantities") if isinstance(meter, Mapping) else None
-        for quantity in quantities if isinstance(quantities, list | tuple) else ():
-            if isinstance(quantity, Mapping) and isinstance(quantity.get("column"), str):
-                found[quantity["column"]] = quantity
-    return found
+    return {quantity.column: quantity for meter in meters for quantity in meter.quantities}
 
 
 def metered_columns(samples: pl.DataFrame) -> list[str]:
@@ -79,10 +73,10 @@ def metered_columns(samples: pl.DataFrame) -> list[str]:
     return [column for column in samples.columns if column not in SAMPLE_HEAD]
 
 
-def is_counter(column: str, quantities: Mapping[str, Mapping[str, Any]]) -> bool:
+def is_counter(column: str, quantities: Mapping[str, RecordedQuantity]) -> bool:
     """Whether a column only grows: as its meter says, else by its unit."""
     if column in quantities:
-        return quantities[column].get("cumulative") is True
+        return quantities[column].cumulative is True
     return unit_of(column) in _COUNTER_UNITS
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from trainload.analyse.columns import CounterSummary
 from trainload.analyse.series import Span, readings_over
+from trainload.record import RecordedQuantity
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,7 +66,7 @@ def trapezoid_j(
 def summarise_energy(
     samples: pl.DataFrame,
     counters: Mapping[str, CounterSummary],
-    quantities: Mapping[str, Mapping[str, Any]],
+    quantities: Mapping[str, RecordedQuantity],
     span: Span | None = None,
 ) -> tuple[EnergySummary, ...]:
     """One entry for each source that has a joule counter or a power column, over a span.
@@ -76,7 +77,8 @@ def summarise_energy(
     for column, counter in counters.items():
         if column.endswith(_ENERGY) and counter.amount is not None:
             source = column.removesuffix(_ENERGY)
-            derived = quantities.get(column, {}).get("provenance") == "derived"
+            quantity = quantities.get(column)
+            derived = quantity is not None and quantity.provenance == "derived"
             found[source] = EnergySummary(
                 source=source,
                 column=column,

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainload.analyse.columns import CounterSummary
-from trainload.record import Manifest
+from trainload.record import Manifest, RecordedSetting, SamplerUse
 from trainload.units import render_percent, render_seconds
+from trainload.workload import RecordedScript, RecordedWatch
+from trainload_worker.protocol.events import DataReady
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,7 +46,7 @@ def find_warnings(
         *_quota(counters),
         *_sampler(manifest.sampler),
         *_record(manifest),
-        *map(str, manifest.warnings),
+        *manifest.warnings,
     ]
     return tuple(dict.fromkeys(found))
 
@@ -65,7 +67,7 @@ def _outcome(manifest: Manifest) -> Iterator[str]:
 
 
 def _probe(manifest: Manifest, steps: pl.DataFrame) -> Iterator[str]:
-    failure = manifest.model.get("probe_failure")
+    failure = manifest.model.probe_failure
     if failure:
         yield f"the probe was switched off, the steps after it are missing: {failure}"
     elif manifest.outcome == "completed" and steps.is_empty() and not _tells_losses(manifest):
@@ -73,10 +75,15 @@ def _probe(manifest: Manifest, steps: pl.DataFrame) -> Iterator[str]:
             "no step was seen: none of torch's optimizers stepped twice in the program's own "
             "process; trainload.watch takes steps from step()"
         )
-    layers = manifest.layers or {}
-    if layers.get("failure"):
-        yield f"tracing of layers ended early: {layers['failure']}"
-    elif layers.get("windows") == 0 and manifest.outcome is not None and not steps.is_empty():
+    layers = manifest.layers
+    if layers is not None and layers.failure:
+        yield f"tracing of layers ended early: {layers.failure}"
+    elif (
+        layers is not None
+        and layers.windows == 0
+        and manifest.outcome is not None
+        and not steps.is_empty()
+    ):
         yield (
             "no layers: the training ended before a traced step was whole; "
             "tracing begins after some ten steps"
@@ -85,7 +92,7 @@ def _probe(manifest: Manifest, steps: pl.DataFrame) -> Iterator[str]:
 
 def _tells_losses(manifest: Manifest) -> bool:
     """Whether a missing loss means one that was no number; a script's is simply not seen."""
-    return "script" not in manifest.workload and "watched" not in manifest.workload
+    return not isinstance(manifest.workload, RecordedScript | RecordedWatch)
 
 
 def _losses(steps: pl.DataFrame) -> Iterator[str]:
@@ -97,9 +104,8 @@ def _losses(steps: pl.DataFrame) -> Iterator[str]:
         )
 
 
-def _validation(data: Mapping[str, Any]) -> Iterator[str]:
-    counts = data.get("validation_class_counts")
-    empty = [str(c) for c, n in counts.items() if n == 0] if isinstance(counts, Mapping) else []
+def _validation(data: DataReady) -> Iterator[str]:
+    empty = [name for name, count in (data.validation_class_counts or {}).items() if count == 0]
     if len(empty) == 1:
         yield f"validation has no rows of class '{empty[0]}': its scores say nothing of it"
     elif empty:
@@ -111,24 +117,27 @@ def _validation(data: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _setting(setting: Mapping[str, Any]) -> Iterator[str]:
-    resolved, obtained = setting.get("resolved"), setting.get("obtained")
-    if not isinstance(resolved, Mapping) or not isinstance(obtained, Mapping):
+def _setting(setting: RecordedSetting) -> Iterator[str]:
+    resolved, obtained = setting.resolved, setting.obtained
+    if resolved is None or obtained is None:
         return
-    for key in ("cores", "threads"):
-        if resolved.get(key) is None or obtained.get(key) is None:
-            continue
-        wanted, got = _listed(resolved[key]), _listed(obtained[key])
-        if wanted != got:
-            yield f"the setting asked for {key} {wanted}, the worker obtained {got}"
-    asked, given = _items(resolved.get("accelerators")), _items(obtained.get("accelerators"))
-    if obtained.get("accelerators") is None:
+    pairs: tuple[tuple[str, Any, Any], ...] = (
+        ("cores", resolved.cores, obtained.cores),
+        ("threads", resolved.threads, obtained.threads),
+    )
+    for key, wanted, got in pairs:
+        if got is not None and wanted != got:
+            yield (
+                f"the setting asked for {key} {_listed(wanted)}, the worker obtained {_listed(got)}"
+            )
+    asked, given = len(resolved.accelerators), obtained.accelerators
+    if given is None:
         pass  # a script takes them when it likes
-    elif len(asked) != len(given):
-        yield f"the setting asked for {len(asked)} accelerators, the worker obtained {len(given)}"
-    elif asked and obtained.get("device") == "cpu":
+    elif asked != len(given):
+        yield f"the setting asked for {asked} accelerators, the worker obtained {len(given)}"
+    elif asked and obtained.device == "cpu":
         yield "the setting asked for an accelerator, the worker trained on the CPU"
-    yield from (f"setting: {note}" for note in _items(obtained.get("notes")))
+    yield from (f"setting: {note}" for note in obtained.notes)
 
 
 def _throttling(samples: pl.DataFrame) -> Iterator[str]:
@@ -154,41 +163,35 @@ def _quota(counters: Mapping[str, CounterSummary]) -> Iterator[str]:
         yield f"the control group's CPU quota held the run back for {render_seconds(held.amount)}"
 
 
-def _sampler(sampler: Mapping[str, Any]) -> Iterator[str]:
-    missed, taken = _count(sampler, "missed"), _count(sampler, "samples")
+def _sampler(sampler: SamplerUse) -> Iterator[str]:
+    missed, taken = sampler.missed or 0, sampler.samples or 0
     if missed > MISSED_FRACTION * (missed + taken):
         yield f"{missed} of {missed + taken} samples were missed: the sampler got too little time"
-    if restarts := _count(sampler, "restarts"):
-        yield f"the sampler was restarted {restarts} times: samples are missing in between"
-    if lost := _count(sampler, "lost_lines"):
-        yield f"{lost} samples could not be written, as on a full disk"
-    errors = sampler.get("meter_errors")
-    for name, count in errors.items() if isinstance(errors, Mapping) else ():
+    if sampler.restarts:
+        yield f"the sampler was restarted {sampler.restarts} times: samples are missing in between"
+    if sampler.lost_lines:
+        yield f"{sampler.lost_lines} samples could not be written, as on a full disk"
+    for name, count in sampler.meter_errors.items():
         if count:
             yield f"the meter {name} failed {count} times: those readings are missing"
 
 
 def _record(manifest: Manifest) -> Iterator[str]:
+    yield from manifest.notes
     if manifest.damaged_lines:
         yield f"{manifest.damaged_lines} lines of the record were damaged and left out"
     clock = manifest.clock
-    if clock.end_s is not None and clock.end_wall_s is not None:
-        shift_s = (clock.end_wall_s - clock.start_wall_s) - (clock.end_s - clock.start_s)
-        if abs(shift_s) > CLOCK_CHANGE_S:
-            yield (
-                f"the wall clock moved by {render_seconds(shift_s)} during the run; "
-                "durations use the monotonic clock and hold"
-            )
-
-
-def _count(values: Mapping[str, Any], key: str) -> int:
-    value = values.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    if clock is None or None in (clock.end_s, clock.end_wall_s, clock.start_wall_s):
+        return
+    assert clock.end_s is not None and clock.end_wall_s is not None
+    assert clock.start_wall_s is not None
+    shift_s = (clock.end_wall_s - clock.start_wall_s) - (clock.end_s - clock.start_s)
+    if abs(shift_s) > CLOCK_CHANGE_S:
+        yield (
+            f"the wall clock moved by {render_seconds(shift_s)} during the run; "
+            "durations use the monotonic clock and hold"
+        )
 
 
 def _listed(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _items(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, list | tuple) else ()

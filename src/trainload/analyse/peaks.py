@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainload.record import Manifest
@@ -36,16 +36,10 @@ class MeasuredSteps:
 def measured_peak(manifest: Manifest) -> MeasuredPeak:
     """The peaks of a run's own process."""
     memory = manifest.memory
-    start, peak = _count(memory.get("start_rss_bytes")), _count(memory.get("peak_rss_bytes"))
+    start, peak = memory.start_rss_bytes, memory.peak_rss_bytes
     return MeasuredPeak(
-        allocated_bytes=_count(memory.get("peak_allocated_bytes")),
-        reserved_bytes=_count(memory.get("peak_reserved_bytes")),
+        allocated_bytes=memory.peak_allocated_bytes,
+        reserved_bytes=memory.peak_reserved_bytes,
         rss_growth_bytes=None if start is None or peak is None else peak - start,
         rss_bytes=peak,
     )
-
-
-def _count(value: Any) -> int | None:
-    """Whole bytes; None for anything else."""
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
-    return int(value) if good and abs(value) < 2**62 else None

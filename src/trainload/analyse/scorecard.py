@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainload.analyse.peaks import measured_peak
+from trainload.units import MISSING
 from trainload.workload.identity import model_kind
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def pair_run(
     truths = _truths(manifest)
     pairs = [
         EstimatePair(
-            name=manifest.run_id,
+            name=manifest.run_id or MISSING,
             device=device,
             model_kind=model_kind(manifest.workload),
             quantity=quantity,
@@ -103,7 +104,7 @@ def pair_run(
     if outcome is None or memory.verdict is None:
         return pairs, []
     said = VerdictPair(
-        name=manifest.run_id,
+        name=manifest.run_id or MISSING,
         device=device,
         capacity_bytes=memory.capacity_bytes,
         verdict=memory.verdict,
@@ -212,8 +213,7 @@ def _truths(manifest: Manifest) -> dict[str, int | None]:
     }
 
 
-def _accelerators(manifest: Manifest) -> list[Any]:
+def _accelerators(manifest: Manifest) -> list[str | None]:
     """Names of what the run obtained."""
-    obtained = manifest.setting.get("obtained")
-    found = obtained.get("accelerators") if isinstance(obtained, Mapping) else None
-    return [one.get("name") for one in found or () if isinstance(one, Mapping)]
+    obtained = manifest.setting.obtained
+    return [one.name for one in (obtained.accelerators or ())] if obtained is not None else []

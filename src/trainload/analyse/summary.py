@@ -102,7 +102,7 @@ def summarise_run(run: Run) -> RunSummary:
     warmup = find_warmup(steps)
     step_time = summarise_step_time(steps, warmup.steps)
     return RunSummary(
-        run_id=manifest.run_id,
+        run_id=manifest.run_id or run.path.name,
         outcome=manifest.outcome,
         reason=manifest.outcome_reason,
         duration_s=_duration_s(manifest, steps, samples),
@@ -128,14 +128,8 @@ def summarise_run(run: Run) -> RunSummary:
 
 def pauses_of(manifest: Manifest) -> tuple[Span, ...]:
     """The blocks in which the instrument paused to measure its own overhead."""
-    blocks = (manifest.overhead or {}).get("blocks")
-    found = []
-    for block in blocks if isinstance(blocks, list | tuple) else ():
-        if isinstance(block, Mapping):
-            start_s, end_s = block.get("start_s"), block.get("end_s")
-            if isinstance(start_s, int | float) and isinstance(end_s, int | float):
-                found.append(Span(start_s=float(start_s), end_s=float(end_s)))
-    return tuple(found)
+    blocks = manifest.overhead.blocks if manifest.overhead is not None else ()
+    return tuple(Span(start_s=block.start_s, end_s=block.end_s) for block in blocks)
 
 
 def _whole_span(manifest: Manifest, samples: pl.DataFrame) -> Span | None:
@@ -150,7 +144,7 @@ def _within(samples: pl.DataFrame, span: Span | None) -> pl.DataFrame:
 
 
 def _duration_s(manifest: Manifest, steps: pl.DataFrame, samples: pl.DataFrame) -> float | None:
-    if manifest.clock.end_s is not None:
+    if manifest.clock is not None and manifest.clock.end_s is not None:
         return manifest.clock.end_s - manifest.clock.start_s
     heard = [_largest(steps, "end_s"), _largest(samples, "t_s")]
     return max((t for t in heard if t is not None), default=None)
@@ -159,13 +153,12 @@ def _duration_s(manifest: Manifest, steps: pl.DataFrame, samples: pl.DataFrame) 
 def _examples_per_s(
     manifest: Manifest, steps: pl.DataFrame, warmup: WarmUp, step_time: StepTime
 ) -> float | None:
-    training = manifest.workload.get("training")
-    batch = training.get("batch_size") if isinstance(training, Mapping) else None
-    if not isinstance(batch, int) or step_time.total_s <= 0:
+    batch = manifest.batch_size
+    if batch is None or step_time.total_s <= 0:
         return None
     examples = batch * step_time.steps
-    rows, per_epoch = manifest.data.get("train_rows"), manifest.data.get("steps_per_epoch")
-    if isinstance(rows, int) and isinstance(per_epoch, int) and per_epoch > 0:
+    rows, per_epoch = manifest.data.train_rows, manifest.data.steps_per_epoch
+    if rows is not None and per_epoch is not None and per_epoch > 0:
         examples = count_examples(steps, warmup.steps, batch, rows, per_epoch)
     return examples / step_time.total_s
 

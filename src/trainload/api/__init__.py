@@ -1,4 +1,4 @@
-"""The Python surface: what the command line offers, as functions of typed values.
+"""The Python surface: run, load, load_all, estimate, watch, and the types they answer with.
 
-Prints nothing and parses no words; whoever wants to see progress passes a function.
+Puts the rooms together and prints nothing; `import trainload` reaches it when a name is used.
 """

@@ -6,14 +6,13 @@ nothing of the user's is touched. Imports no framework: a module brings its own.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,8 +21,9 @@ from trainload.errors import UsageError
 from trainload.run.workers.processes import ExitWatch, wait_for_any_exit
 
 if TYPE_CHECKING:
-    from trainload.run import OpTraceRequest, OpTraceResult
+    from trainload.run import BuildFunction, OpTraceRequest, OpTraceResult
     from trainload.workload import Optimizer
+    from trainload_worker.protocol.spec import TraceSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +36,9 @@ class HandedStep:
     precision: str
     optimizer: Optimizer
 
-    def to_worker(self) -> dict[str, Any]:
-        """As of a build function; module and loss go with the forked process itself."""
+    @property
+    def build(self) -> BuildFunction:
+        """As if a function had built it; module and loss go with the forked process itself."""
         from trainload.run import BuildFunction
 
         kind = type(self.module)
@@ -49,7 +50,7 @@ class HandedStep:
             optimizer=self.optimizer.name,
             learning_rate=self.optimizer.learning_rate,
             momentum=self.optimizer.momentum,
-        ).to_worker()
+        )
 
 
 def fork_op_trace(
@@ -112,8 +113,7 @@ class _Fork:
         return self._status is not None
 
 
-def _fork(step: HandedStep, spec: Mapping[str, Any], log: Path) -> _Fork:
-    document = json.dumps(spec).encode("utf-8")
+def _fork(step: HandedStep, spec: TraceSpec, log: Path) -> _Fork:
     try:
         with warnings.catch_warnings():
             # From Python 3.12 on: that threads do not come along. Nothing waits for any.
@@ -125,11 +125,11 @@ def _fork(step: HandedStep, spec: Mapping[str, Any], log: Path) -> _Fork:
             "estimate a function in a file instead, such as my.py:build"
         ) from error
     if pid == 0:
-        _trace_and_exit(step, document, log)
+        _trace_and_exit(step, spec, log)
     return _Fork(pid)
 
 
-def _trace_and_exit(step: HandedStep, document: bytes, log: Path) -> NoReturn:
+def _trace_and_exit(step: HandedStep, spec: TraceSpec, log: Path) -> NoReturn:
     """The life of the forked process; nothing that was registered for the end of this one runs."""
     status = 1
     try:
@@ -137,7 +137,7 @@ def _trace_and_exit(step: HandedStep, document: bytes, log: Path) -> NoReturn:
         _leave_streams(log)
         from trainload_worker.frameworks.torch.fake_step.handed import trace_handed
 
-        trace_handed(step.module, step.loss, document)
+        trace_handed(step.module, step.loss, spec)
         status = 0
     except BaseException:  # noqa: BLE001 - its log has it, and nobody else may go on from here
         traceback.print_exc()

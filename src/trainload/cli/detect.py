@@ -14,6 +14,7 @@ def detect_verb(
     as_json: bool = typer.Option(False, "--json", help="Print as JSON."),
 ) -> None:
     """Show this machine, and for each meter whether it is measured, derived or unavailable."""
+    from trainload.checked import check_value, to_json
     from trainload.hardware import read_machine
     from trainload.meters import MeterContext, describe_meters, open_meters
 
@@ -27,9 +28,11 @@ def detect_verb(
     for meter in meters:
         meter.close()
     if as_json:
-        typer.echo(json.dumps({"machine": machine.to_json(), "meters": described}, indent=1))
+        typer.echo(json.dumps({"machine": to_json(machine), "meters": described}, indent=1))
         return
     from trainload.cli.printing import print_rendered
+    from trainload.record import RecordedMeter
     from trainload.report import render_detect
 
-    print_rendered(render_detect(machine.to_json(), described))
+    meters_found = check_value(tuple[RecordedMeter, ...], described, "the meters")
+    print_rendered(render_detect(machine, meters_found))

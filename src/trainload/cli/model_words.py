@@ -10,9 +10,9 @@ def parse_model_words(
     model: str, classes: int | None, input_shape: str | None, words: Sequence[str]
 ) -> dict[str, Any]:
     """What --classes, --input and --set give, by option; WorkloadError names the word."""
-    from trainload.workload import input_words, parse_options, parse_words
+    from trainload.workload import input_words, parse_options, split_words
 
-    given = parse_words(words)
+    given = split_words(words)
     if classes is not None:
         given["classes"] = str(classes)
     if input_shape is not None:

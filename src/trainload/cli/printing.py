@@ -1,9 +1,14 @@
 """Printing of what the report room renders, and of what cannot be read."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainload.api.loading import Run
 
 
 def print_rendered(rendered: Any) -> None:
@@ -33,15 +38,15 @@ def complain(error: object) -> int:
     return 2
 
 
-def open_readable(paths: Sequence[Path]) -> tuple[list[Any], int]:
+def open_readable(paths: Sequence[Path]) -> tuple[list[Run], int]:
     """Those of the paths that are runs, and 2 where some were not; an error if none was."""
+    from trainload.api.loading import load
     from trainload.errors import RecordError
-    from trainload.record import open_run
 
     runs, errors = [], []
     for path in paths:
         try:
-            runs.append(open_run(path))
+            runs.append(load(path))
         except RecordError as error:
             errors.append(error)
     if not runs:

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainload.record import Run
+    from trainload.api.loading import Run
 
 DEFAULT_HTML = Path("report.html")
 EPILOG = """\b
@@ -66,13 +66,12 @@ def report_verb(
 
 def _write_page(runs: Sequence[Run], html: Path) -> int:
     """Write the page; 2 where the layers of a run could not be read."""
-    from trainload.analyse import summarise_run
     from trainload.cli.printing import write_page
     from trainload.cli.show import readable_layers
     from trainload.report import render_html
 
     found = [readable_layers(run) for run in runs]
-    text = render_html([(run, summarise_run(run)) for run in runs], [layers for layers, _ in found])
+    text = render_html([(run, run.summary) for run in runs], [layers for layers, _ in found])
     write_page(html, text)
     typer.echo(str(html.resolve()))
     return max((status for _, status in found), default=0)
@@ -80,11 +79,10 @@ def _write_page(runs: Sequence[Run], html: Path) -> int:
 
 def _write_tables(run: Run, folder: Path) -> None:
     """Write `layers.csv` and `steps.csv` of all ranks; what stood there is replaced."""
-    from trainload.analyse.attribution import load_run_layers
     from trainload.errors import RecordError
     from trainload.report.layers.csv_files import write_layers_csv, write_steps_csv
 
-    layers = load_run_layers(run)
+    layers = run.attribution
     if layers is None:
         raise RecordError(
             f"{run.path} has no traced layers; record some with trainload run … --layers"

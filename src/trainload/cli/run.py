@@ -1,17 +1,19 @@
 """`trainload run`: one measured training."""
 
+from __future__ import annotations
+
 import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from trainload.cli.printing import complain
 from trainload.cli.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from trainload.api.loading import Run
 
 EPILOG = """\b
 Examples:
@@ -117,7 +119,8 @@ def run_verb(
 
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
-    from trainload.run import check_decoder
+    from trainload.api.running import run
+    from trainload.run import show_as_text
 
     named = {
         "epochs": epochs,
@@ -126,104 +129,59 @@ def run_verb(
         "learning_rate": learning_rate,
         "precision": precision,
         "data": data,
-        "cache": cache,
+        "cache": None if cache is None else str(cache),
         "label_column": label_column,
         "group_column": group_column,
         "loader": loader,
         "loader_workers": loader_workers,
         "validate": validate,
-        "top": top,
+        "top": None if top is None else parse_top(top),
     }
-    all_words = [*words, *(f"{key}={value}" for key, value in named.items() if value is not None)]
-    chosen = _choose(model, all_words, arguments or (), seed, resume, framework)
-    interpreter = find_interpreter(chosen.framework, python)
-    _fetch_with_progress(data, cache, quiet=quiet or as_json)
-    request = chosen.request(
-        setting=setting,
-        threads=threads,
-        out=out,
-        rate_hz=rate,
-        timeout_s=timeout,
-        processes=processes,
-        framework=chosen.framework,
-        python=interpreter,
-        tegrastats_path=_check_tegrastats(tegrastats),
-        check_overhead=check_overhead,
-        layer_budget=layer_budget if (chosen.traced if layers is None else layers) else None,
-        fake=_parse_fake(fake),
-        save=save or save_every is not None,
-        save_every=save_every,
-    )
-    check_decoder(request)
-    result = execute_with_progress(request, quiet=quiet or as_json)
-    return print_result(result, interpreter, as_json=as_json)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Chosen:
-    """What is to be run: in which framework, and the request that its options complete."""
-
-    framework: str
-    traced: bool
-    """Whether layers are traced where nobody said."""
-    request: Callable[..., Any]
-
-
-def _choose(
-    model: str | None,
-    words: list[str],
-    arguments: Sequence[str],
-    seed: int,
-    resume: Path | None,
-    framework: str | None,
-) -> _Chosen:
-    from trainload.errors import UsageError
-    from trainload.run import (
-        plan_continuation,
-        prepare_request,
-        request_continuation,
-        traces_layers_by_default,
-    )
-
-    if resume is not None:
-        planned = plan_continuation(resume, model, words, arguments=arguments, seed=seed)
-        return _Chosen(
-            framework=framework or planned.framework,
-            traced=False,
-            request=partial(request_continuation, planned),
+    options = {name: value for name, value in named.items() if value is not None}
+    silent = quiet or as_json
+    _fetch_with_progress(data, cache, quiet=silent)
+    with ProgressLine(quiet=silent) as line:
+        done = run(
+            model,
+            arguments=arguments or (),
+            framework=framework,
+            setting=setting,
+            threads=threads,
+            seed=seed,
+            resume=resume,
+            save=save,
+            save_every=save_every,
+            layers=layers,
+            layer_budget=layer_budget,
+            processes=processes,
+            out=out,
+            rate_hz=rate,
+            timeout_s=timeout,
+            check_overhead=check_overhead,
+            python=python,
+            tegrastats=tegrastats,
+            show=None if silent else show_as_text(line),
+            fake=_parse_fake(fake),
+            **{**_parse_words(model, words), **options},
         )
-    if model is None:
-        raise UsageError("name a model or a script, or a run to continue with --resume")
-    framework = framework or "torch"
-    return _Chosen(
-        framework=framework,
-        traced=traces_layers_by_default(model, framework),
-        request=partial(prepare_request, model, words, arguments=arguments, seed=seed),
-    )
+    return print_result(done, python, as_json=as_json)
 
 
-def find_interpreter(framework: str, python: str | None) -> str:
-    """The interpreter for the framework; says before anything starts what is missing or wrong."""
-    from trainload.errors import UsageError
-    from trainload.run import FRAMEWORKS, ready_interpreter
+def _parse_words(model: str | None, words: list[str]) -> dict[str, Any]:
+    """The values of `--set`; a script takes none, which is said where it is run."""
+    from trainload.workload import looks_like_script, parse_words, split_words
 
-    if framework == "fake":
-        return python or sys.executable
-    if framework not in FRAMEWORKS:
-        known = ", ".join(FRAMEWORKS)
-        raise UsageError(f"--framework {framework}: unknown; this version runs {known}")
-    return ready_interpreter(framework, python)
+    if model is not None and looks_like_script(model):
+        return dict(split_words(words))
+    return parse_words(model, words)
 
 
-def _explain_import(framework: str, python: str, result: Any) -> None:
-    """Say so where the worker never came as far as to name its framework's version."""
-    from trainload.run import FRAMEWORKS, explain_import
+def parse_top(text: str) -> tuple[int, ...]:
+    """`1,5` as numbers."""
+    from trainload.checked import parse_word
 
-    silent = result.outcome in ("failed", "killed") and framework in FRAMEWORKS
-    if silent and "framework_version" not in result.manifest.software:
-        failure = explain_import(framework, python)
-        if failure is not None:
-            complain(failure)
+    numbers: tuple[int, ...] = parse_word(tuple[int, ...], text, "--top")
+    return numbers
 
 
 def _fetch_with_progress(data: str | None, cache: Path | None, *, quiet: bool) -> None:
@@ -244,14 +202,6 @@ def _fetch_with_progress(data: str | None, cache: Path | None, *, quiet: bool) -
         fetch_remote(place, cache_folder(None if cache is None else str(cache)), tell)
 
 
-def _check_tegrastats(path: Path | None) -> str | None:
-    from trainload.errors import UsageError
-
-    if path is not None and not path.exists():
-        raise UsageError(f"--tegrastats {path}: no such program or file")
-    return None if path is None else str(path.resolve())
-
-
 def _parse_fake(text: str | None) -> dict[str, Any]:
     from trainload.errors import UsageError
 
@@ -264,46 +214,44 @@ def _parse_fake(text: str | None) -> dict[str, Any]:
     return options
 
 
-def execute_with_progress(request: Any, *, quiet: bool) -> Any:
-    """Run it with a line about how far it is."""
-    from trainload.run import execute_run, show_as_text
-
-    with ProgressLine(quiet=quiet) as line:
-        return execute_run(request, None if quiet else show_as_text(line))
-
-
-def print_result(result: Any, python: str, *, as_json: bool) -> int:
+def print_result(run: Run, python: str | None, *, as_json: bool) -> int:
     """Print how a run ended and what it measured; the exit status that this means."""
-    _print_summary(result, as_json)
-    _explain_import(result.manifest.framework, python, result)
-    return 0 if result.outcome == "completed" else 1
+    from trainload.api.running import explain_silence
+
+    _print_summary(run, as_json)
+    failure = explain_silence(run, python)
+    if failure is not None:
+        complain(failure)
+    return 0 if run.outcome == "completed" else 1
 
 
-def _print_summary(result: Any, as_json: bool) -> None:
-    from trainload.cli.show import print_run, summary_json
+def _print_summary(run: Run, as_json: bool) -> None:
+    from trainload.cli.show import print_run, run_json
     from trainload.errors import MissingPart, RecordError
     from trainload.record.layout import WORKER_LOG
+    from trainload.workload import RecordedScript
 
     summary = None
     try:
         if as_json:
-            summary = json.loads(summary_json(result.path))
+            summary = run_json(run)[0]
         else:
-            print_run(result.path)
+            print_run(run)
     except (MissingPart, RecordError, KeyboardInterrupt) as error:
         # The run itself is safe on disk: reading it back is a convenience here.
         sys.stderr.write(f"note: no summary here: {str(error) or 'interrupted'}\n")
+    manifest = run.manifest
     if as_json:
         document = {
-            "path": str(result.path),
-            "outcome": result.outcome,
-            "outcome_reason": result.reason,
+            "path": str(run.path),
+            "outcome": manifest.outcome,
+            "outcome_reason": manifest.outcome_reason,
             "summary": summary,
         }
         typer.echo(json.dumps(document, indent=1))
         return
-    reason = f": {result.reason}" if result.reason else ""
-    typer.echo(f"outcome: {result.outcome}{reason}")
-    typer.echo(f"record:  {result.path}")
-    if "script" in result.manifest.workload:
-        typer.echo(f"output:  {result.path / WORKER_LOG}")
+    reason = f": {manifest.outcome_reason}" if manifest.outcome_reason else ""
+    typer.echo(f"outcome: {manifest.outcome}{reason}")
+    typer.echo(f"record:  {run.path}")
+    if isinstance(manifest.workload, RecordedScript):
+        typer.echo(f"output:  {run.path / WORKER_LOG}")

@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from trainload.analyse.attribution.types import RunLayers
-    from trainload.record import Run
+    from trainload.api.loading import Run
 
 DEFAULT_LAYERS = 15
 EPILOG = """\b
@@ -32,46 +32,35 @@ def show_verb(
 
     Where its layers were traced: where each step goes, and what to do next.
     """
-    if as_json:
-        from trainload.record import open_run
+    from trainload.api.loading import load
 
-        values, status = run_json(open_run(run))
+    if as_json:
+        values, status = run_json(load(run))
         typer.echo(json.dumps(values, indent=1, ensure_ascii=False))
         return status
-    return print_run(run, layers=layers, rank=rank)
+    return print_run(load(run), layers=layers, rank=rank)
 
 
-def print_run(path: Path, *, layers: int = DEFAULT_LAYERS, rank: int = 0) -> int:
+def print_run(run: Run, *, layers: int = DEFAULT_LAYERS, rank: int = 0) -> int:
     """Print the summary of a run and its layers; 2 where those cannot be read."""
-    from trainload.analyse import summarise_run
     from trainload.cli.printing import print_rendered
-    from trainload.record import open_run
     from trainload.report import render_layers, render_summary
 
-    run = open_run(path)
     found, status = readable_layers(run) if layers else (None, 0)
     if found is not None:
-        _check_rank(found, rank, path)
-    print_rendered(render_summary(summarise_run(run), run.manifest))
+        _check_rank(found, rank, run.path)
+    print_rendered(render_summary(run.summary, run.manifest))
     if found is not None:
         typer.echo()
         print_rendered(render_layers(found, top=layers, rank=rank))
     return status
 
 
-def summary_json(path: Path) -> str:
-    """The summary of a run as JSON text; `layers` is null where it has none."""
-    from trainload.record import open_run
-
-    return json.dumps(run_json(open_run(path))[0], indent=1, ensure_ascii=False)
-
-
 def run_json(run: Run) -> tuple[dict[str, Any], int]:
     """The summary of a run and the figures of its layers, for JSON; 2 where those are broken."""
-    from trainload.analyse import summarise_run
     from trainload.report import layers_json
 
-    values = summarise_run(run).to_json()
+    values = run.summary.to_json()
     found, status = readable_layers(run)
     return {**values, "layers": None if found is None else layers_json(found)}, status
 
@@ -81,12 +70,11 @@ def readable_layers(run: Run) -> tuple[RunLayers | None, int]:
 
     The rest of the run is worth showing even then.
     """
-    from trainload.analyse.attribution import load_run_layers
     from trainload.cli.printing import complain
     from trainload.errors import TrainloadError
 
     try:
-        return load_run_layers(run), 0
+        return run.attribution, 0
     except TrainloadError as error:
         return None, complain(error)
 

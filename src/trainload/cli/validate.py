@@ -42,22 +42,24 @@ def validate_verb(
 
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
-    from trainload.cli.run import execute_with_progress, find_interpreter, print_result
-    from trainload.run import plan_validation, request_continuation
+    from trainload.api.running import validate
+    from trainload.cli.progress import ProgressLine
+    from trainload.cli.run import parse_top, print_result
+    from trainload.run import show_as_text
 
-    planned = plan_validation(run, data=data, cache=None if cache is None else str(cache), top=top)
-    chosen = framework or planned.framework
-    interpreter = find_interpreter(chosen, python)
-    request = request_continuation(
-        planned,
-        setting=setting,
-        threads=threads,
-        out=out,
-        timeout_s=timeout,
-        framework=chosen,
-        python=interpreter,
-        check_overhead=False,
-        validate_only=True,
-    )
-    result = execute_with_progress(request, quiet=quiet or as_json)
-    return print_result(result, interpreter, as_json=as_json)
+    silent = quiet or as_json
+    with ProgressLine(quiet=silent) as line:
+        done = validate(
+            run,
+            data=data,
+            cache=cache,
+            top=() if top is None else parse_top(top),
+            framework=framework,
+            setting=setting,
+            threads=threads,
+            out=out,
+            timeout_s=timeout,
+            python=python,
+            show=None if silent else show_as_text(line),
+        )
+    return print_result(done, python, as_json=as_json)

@@ -5,9 +5,8 @@ Read once before a run; nothing here is read again while training goes on.
 
 import os
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from trainload.hardware.accelerators import Accelerator, read_accelerators
 from trainload.hardware.cgroup import read_cgroup_limits
@@ -18,7 +17,7 @@ class Machine:
     """What a run can use here."""
 
     cpu_model: str | None
-    architecture: str
+    architecture: str | None
     logical_cores: int
     physical_cores: int | None
     allowed_cores: tuple[int, ...]
@@ -29,15 +28,11 @@ class Machine:
     memory_limit_bytes: int | None
     """The control group's memory limit; None without one."""
     swap_total_bytes: int | None
-    operating_system: str
-    kernel: str
+    operating_system: str | None
+    kernel: str | None
     accelerators: tuple[Accelerator, ...]
     accelerator_note: str | None
     """Why no accelerator is listed; None where there is one."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The form kept in run.json."""
-        return asdict(self)
 
 
 def read_machine(proc_root: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> Machine:

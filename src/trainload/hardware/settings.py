@@ -4,8 +4,7 @@ Parses and checks against an inventory; applying a setting is the run's and the 
 """
 
 import re
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from trainload.errors import SettingError
 from trainload.hardware.accelerators import Accelerator
@@ -23,10 +22,6 @@ class Setting:
     cores: tuple[int, ...]
     threads: int
     accelerators: tuple[Accelerator, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The form kept in run.json."""
-        return asdict(self)
 
 
 def resolve_setting(text: str | None, threads: int | None, machine: Machine) -> Setting:

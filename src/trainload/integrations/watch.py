@@ -6,37 +6,29 @@ its own, as always; steps and layers are seen from within. Nothing in here ends 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
-import platform
 import re
 import sys
 import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from trainload._version import __version__
-from trainload.errors import RecordError, UsageError, WorkerError
+from trainload.errors import RecordError, TrainloadError, UsageError, WorkerError
 from trainload.hardware import read_machine, resolve_setting
 from trainload.integrations.ranks import Rank, find_rank, join_run, offer_run, withdraw_run
-from trainload.record import (
-    Clock,
-    Manifest,
-    RunDirectory,
-    create_run_directory,
-    fields_from_facts,
-    layout,
-    load_facts,
-)
+from trainload.record import layout, seal_run
+from trainload.run.recording import Recording, open_recording
 from trainload.run.request import RunRequest
-from trainload.run.sampling.sampling import Sampling
-from trainload.run.workers.verdict import Ending, decide_outcome
 from trainload.workload import WatchedWorkload
+from trainload_worker.protocol.events import End, PhaseEdge
+from trainload_worker.protocol.outcomes import WorkerOutcome
+from trainload_worker.protocol.spec import LayersSpec
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
@@ -52,12 +44,10 @@ class Watch:
         self._request = request
         self._model = model
         self._rank: Rank = find_rank()
-        self._run: RunDirectory | None = None
-        self._sampling: Sampling | None = None
+        self._recording: Recording | None = None
         self._events: Any = None
         self._steps: Any = None
         self._layers: Any = None
-        self._warnings: list[str] = []
         self.path: Path
 
     def __enter__(self) -> Watch:
@@ -80,8 +70,7 @@ class Watch:
 
     def _begin(self) -> None:
         from trainload_worker.frameworks.backends import create_layer_probe, create_probe
-        from trainload_worker.process.events import EventWriter
-        from trainload_worker.protocol.spec import LayersSpec
+        from trainload_worker.process.events import EventWriter, greet
 
         rank = self._rank.number
         self._events = EventWriter(str(self.path / layout.events_file(rank)))
@@ -93,9 +82,10 @@ class Watch:
             spec = LayersSpec(budget, folder, layout.window_form(rank), plan, leads=rank == 0)
         self._steps, opened = create_probe("torch", self._events)
         self._layers = create_layer_probe("torch", self._events, spec)
-        self._greet(opened)
-        if rank == 0:
-            self._start_sampler()
+        greet(self._events, "torch", replace(opened, device="as the program chooses"), ())
+        self._events.write(PhaseEdge("script", "begin", time.monotonic()))
+        if self._recording is not None:
+            self._start_sampler(self._recording)
         self._steps.attach()
         self._layers.attach()
         refusal = None if budget is None else self._layers.refusal
@@ -144,103 +134,47 @@ class Watch:
         if self._rank.number > 0:
             self.path = join_run(self._rank, self._request.out)
             return
-        self._run = create_run_directory(
-            self._request.out, self._request.workload.model, self._first_manifest()
-        )
-        self.path = self._run.path
+        self._recording = open_recording(self._request, processes=self._rank.count)
+        self.path = self._recording.path
         offer_run(self._rank, self.path)
 
-    def _first_manifest(self) -> Manifest:
-        request = self._request
-        budget = request.layer_budget
-        return Manifest(
-            run_id="",
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            trainload_version=__version__,
-            framework="torch",
-            workload=request.workload.to_json(),
-            setting={"asked": {}, "resolved": request.setting.to_json(), "obtained": None},
-            machine=request.machine.to_json(),
-            clock=Clock(start_s=time.monotonic(), start_wall_s=time.time()),
-            driver={"pid": os.getpid(), "worker_pid": os.getpid()},
-            software={"trainload": __version__},
-            sampler={"rate_hz": request.rate_hz},
-            layers=None if budget is None else {"budget": budget},
-            processes=self._rank.count,
-        )
-
-    def _greet(self, opened: Any) -> None:
-        self._events.write(
-            "hello",
-            t_s=time.monotonic(),
-            wall_s=time.time(),
-            pid=os.getpid(),
-            python=platform.python_version(),
-            framework="torch",
-            framework_version=opened.version,
-            software=dict(opened.software),
-        )
-        obtained = {"threads": opened.threads, "device": "as the program chooses", "notes": []}
-        self._events.write("setting", obtained=obtained)
-        self._events.write("phase", name="script", edge="begin", t_s=time.monotonic())
-
-    def _start_sampler(self) -> None:
-        assert self._run is not None
-        start_s = self._run.manifest.clock.start_s
-        self._sampling = Sampling(self._request, self.path, os.getpid(), start_s)
+    def _start_sampler(self, recording: Recording) -> None:
         try:
-            self._sampling.start()
-            self._run.update(meters=tuple(self._sampling.meters))
+            recording.sample(os.getpid())
         except (WorkerError, RecordError) as error:
             self._warn(f"training goes on unmeasured: {error}")
 
-    def _close(self, outcome: str, reason: str | None) -> None:
+    def _close(self, outcome: WorkerOutcome, reason: str | None) -> None:
         now_s = time.monotonic()
         if self._events is not None:
             lost = self._events.lost_count
-            self._events.write("phase", name="script", edge="end", t_s=now_s)
-            self._events.write("end", outcome=outcome, reason=reason, t_s=now_s, events_lost=lost)
+            self._events.write(PhaseEdge("script", "end", now_s))
+            self._events.write(End(outcome, reason, t_s=now_s, events_lost=lost))
             self._events.close()
-        if self._run is None:
+        if self._recording is None:
             return
         withdraw_run(self._rank, self.path.parent)
+        status = 0 if outcome == "completed" else 1
         try:
-            self._close_record(self._run)
+            self._recording.close(status, unpaused="a watched training is not paused for it")
         except (OSError, RecordError) as error:
             self._warn(f"the record could not be closed: {error}")
+            return
+        self._seal()
+        sys.stdout.write(f"trainload: {self.path}\n")
 
-    def _close_record(self, run: RunDirectory) -> None:
-        sampling = self._sampling
-        if sampling is not None:
-            sampling.stop()
-        facts, damaged = load_facts(run.path, run.manifest.clock.start_s)
-        ending = Ending(
-            exit_status=0 if (facts.end or {}).get("outcome") == "completed" else 1,
-            end_event=facts.end,
-            sampler_deaths=tuple(sampling.deaths) if sampling else (),
-            lost_samples=sampling.lost_lines if sampling else 0,
-            write_error=sampling.write_error if sampling else None,
-        )
-        outcome, reason = decide_outcome(ending)
-        changes = fields_from_facts(run.manifest, facts)
-        if sampling is not None:
-            changes["sampler"] = sampling.summary()
-        changes["overhead"] = {
-            "verdict": "not measured",
-            "reason": "a watched training is not paused for it",
-        }
-        clock = replace(run.manifest.clock, end_s=time.monotonic(), end_wall_s=time.time())
-        run.close(
-            outcome,
-            reason,
-            clock=clock,
-            warnings=tuple(self._warnings),
-            damaged_lines=damaged,
-            **changes,
-        )
+    def _seal(self) -> None:
+        """Pack the record where that can be done; other ranks may still be writing to theirs."""
+        if self._rank.count > 1 or importlib.util.find_spec("polars") is None:
+            return
+        try:
+            seal_run(self.path)
+        except (OSError, TrainloadError) as error:
+            self._warn(f"the record is whole but not packed: {error}")
 
     def _warn(self, text: str) -> None:
-        self._warnings.append(text)
+        if self._recording is not None:
+            self._recording.warnings.append(text)
         try:
             warnings.warn(f"trainload.watch: {text}", stacklevel=3)
         except UserWarning as error:
@@ -279,7 +213,6 @@ def watch(
         workload=WatchedWorkload(name=name, config=kept),
         machine=machine,
         setting=resolve_setting(None, None, machine),
-        asked={},
         out=Path(out),
         rate_hz=rate_hz,
         check_overhead=False,

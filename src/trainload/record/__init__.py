@@ -9,39 +9,60 @@ from trainload.record.directory import (
     RunDirectory,
     close_if_abandoned,
     create_run_directory,
-    fields_from_facts,
 )
 from trainload.record.facts import WorkerFacts, load_facts, load_other_ranks, rank_warnings
 from trainload.record.layer_table import load_layer_table, save_layer_table
-from trainload.record.lines import LineReader, read_tail
+from trainload.record.lines import EventReader, LineReader, read_events, read_tail
 from trainload.record.manifest import (
     FORMAT,
-    Clock,
+    FORMAT_MINOR,
     Manifest,
-    Outcome,
     load_manifest,
     parse_manifest,
     save_manifest,
 )
+from trainload.record.parts import (
+    AskedSetting,
+    Block,
+    Clock,
+    LayerTracing,
+    OverheadMeasurement,
+    Processes,
+    RecordedMeter,
+    RecordedQuantity,
+    RecordedSetting,
+    SamplerUse,
+)
 from trainload.record.read import Run, open_run
 from trainload.record.seal import seal_run
 from trainload.record.tables import SAMPLE_HEAD
+from trainload_worker.protocol.outcomes import Outcome
 
 __all__ = [
     "FORMAT",
+    "FORMAT_MINOR",
     "SAMPLE_HEAD",
+    "AskedSetting",
+    "Block",
     "Clock",
     "DirectoryLock",
+    "EventReader",
+    "LayerTracing",
     "LineAppender",
     "LineReader",
     "Manifest",
     "Outcome",
+    "OverheadMeasurement",
+    "Processes",
+    "RecordedMeter",
+    "RecordedQuantity",
+    "RecordedSetting",
     "Run",
     "RunDirectory",
+    "SamplerUse",
     "WorkerFacts",
     "close_if_abandoned",
     "create_run_directory",
-    "fields_from_facts",
     "load_facts",
     "load_layer_table",
     "load_manifest",
@@ -49,6 +70,7 @@ __all__ = [
     "open_run",
     "parse_manifest",
     "rank_warnings",
+    "read_events",
     "read_tail",
     "save_layer_table",
     "save_manifest",

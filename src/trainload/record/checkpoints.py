@@ -13,6 +13,7 @@ from typing import Any
 
 from trainload.errors import RecordError
 from trainload.record.layout import CHECKPOINT, CHECKPOINT_GLOB, MANIFEST
+from trainload.record.parts import CheckpointOrigin
 from trainload.workload import LayerGraph
 
 FORMAT = "trainload checkpoint 1"
@@ -41,15 +42,16 @@ class Checkpoint:
         folder = self.path.parent
         return folder if (folder / MANIFEST).is_file() else None
 
-    def to_json(self) -> dict[str, Any]:
-        """The form kept in run.json."""
-        return {
-            "run_id": self.run_id,
-            "path": str(self.path.resolve()),
-            "framework": self.framework,
-            "epoch": self.epoch,
-            "step": self.step,
-        }
+    @property
+    def origin(self) -> CheckpointOrigin:
+        """What the record of a run that begins from it keeps."""
+        return CheckpointOrigin(
+            run_id=self.run_id,
+            path=str(self.path.resolve()),
+            framework=self.framework,
+            epoch=self.epoch,
+            step=self.step,
+        )
 
 
 def find_checkpoint(place: Path) -> Path:

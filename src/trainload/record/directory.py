@@ -11,13 +11,13 @@ import shutil
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from trainload.errors import RecordError
 from trainload.record.facts import WorkerFacts, load_facts, load_other_ranks, rank_warnings
 from trainload.record.layout import EVENTS, EVENTS_GLOB, RESERVE, RESERVE_BYTES, SAMPLES
 from trainload.record.lines import is_number, read_tail
-from trainload.record.manifest import Manifest, Outcome, load_manifest, save_manifest
+from trainload.record.manifest import Manifest, load_manifest, save_manifest
+from trainload_worker.protocol.outcomes import Outcome
 
 
 class DirectoryLock:
@@ -58,16 +58,17 @@ class RunDirectory:
     manifest: Manifest
     lock: DirectoryLock
 
-    def update(self, **changes: Any) -> None:
-        """Change fields of run.json and write it."""
-        self.manifest = replace(self.manifest, **changes)
-        save_manifest(self.path, self.manifest)
+    def save(self, manifest: Manifest) -> None:
+        """Write a changed run.json."""
+        self.manifest = manifest
+        save_manifest(self.path, manifest)
 
-    def close(self, outcome: Outcome, reason: str | None, **changes: Any) -> None:
+    def close(self, manifest: Manifest) -> None:
         """Write the outcome; the space kept in reserve is freed first, for a full disk."""
+        assert manifest.outcome is not None, "a closed run has an outcome"
         (self.path / RESERVE).unlink(missing_ok=True)
         try:
-            self.update(outcome=outcome, outcome_reason=reason, **changes)
+            self.save(manifest)
         finally:
             self.lock.free()
 
@@ -112,53 +113,27 @@ def abandoned_manifest(run_dir: Path, manifest: Manifest) -> Manifest:
     Never `completed`: only the driver that saw the run to its end says so.
     """
     _wait_until_quiet(run_dir)
-    facts, damaged = load_facts(run_dir, manifest.clock.start_s)
+    facts, damaged = load_facts(run_dir, manifest.origin_s)
     outcome, reason = _abandoned_outcome(facts)
-    others = load_other_ranks(run_dir, manifest.clock.start_s)
+    others = load_other_ranks(run_dir, manifest.origin_s)
     times = (facts.last_s, *(one.last_s for one in others.values()), _last_sample_s(run_dir))
     last_s = max(filter(None, times), default=None)
+    clock = manifest.clock
     return replace(
-        manifest,
+        facts.written_into(manifest),
         outcome=outcome,
         outcome_reason=reason,
-        clock=replace(manifest.clock, end_s=last_s),
+        clock=None if clock is None else replace(clock, end_s=last_s),
         damaged_lines=damaged,
         warnings=(*manifest.warnings, *rank_warnings(others)),
-        **fields_from_facts(manifest, facts),
     )
 
 
-def fields_from_facts(manifest: Manifest, facts: WorkerFacts) -> dict[str, Any]:
-    """The manifest fields that the worker's events fill."""
-    return {
-        "software": {**manifest.software, **facts.software},
-        "setting": {**manifest.setting, "obtained": facts.obtained},
-        "data": facts.data,
-        "model": facts.model,
-        "memory": facts.memory,
-        "layers": _layers_field(manifest, facts),
-        "checkpoints": tuple(facts.checkpoints),
-        "phases": tuple(facts.phases),
-        "training_completed": (facts.end or {}).get("outcome") == "completed",
-    }
-
-
-def _layers_field(manifest: Manifest, facts: WorkerFacts) -> dict[str, Any] | None:
-    if manifest.layers is None:
-        return None
-    return {
-        **manifest.layers,
-        "windows": facts.windows,
-        "cost_s": round(facts.window_cost_s, 6),
-        "failure": facts.layers_failure,
-    }
-
-
 def _abandoned_outcome(facts: WorkerFacts) -> tuple[Outcome, str]:
-    end = facts.end or {}
-    if end.get("outcome") in ("failed", "out_of_memory"):
-        return end["outcome"], str(end.get("reason"))
-    if end.get("outcome") == "completed":
+    end = facts.end
+    if end is not None and end.outcome in ("failed", "out_of_memory"):
+        return end.outcome, str(end.reason)
+    if facts.completed:
         return "killed", "the driver ended before it closed the run; the training had finished"
     return "killed", "the driver ended without closing the run"
 

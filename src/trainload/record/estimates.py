@@ -102,7 +102,7 @@ class RecordedEstimate:
     totals: Part | None = None
     study_r: Part | None = None
     layers: tuple[Part, ...] = ()
-    wrong: tuple[str, ...] = not_written(())
+    wrong: tuple[str, ...] = not_written(tuple)
     """Values that did not fit and were passed over when it was read, a line each."""
 
     @property
@@ -155,7 +155,7 @@ class RecordedCard:
 
     rows: tuple[CardRow, ...] = ()
     verdicts: tuple[CardVerdict, ...] = ()
-    wrong: tuple[str, ...] = not_written(())
+    wrong: tuple[str, ...] = not_written(tuple)
     """Rows and values that did not fit and were passed over, a line each."""
 
 

@@ -4,122 +4,162 @@ Reads events only; step by step tables are made when sealing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from trainload.record.layout import events_file
-from trainload.record.lines import LineReader, is_number
+from trainload.record.lines import read_events
+from trainload.record.manifest import Manifest
+from trainload.record.parts import LayerTracing, Phase, RecordedModel, SavedCheckpoint
 from trainload.record.traces import ranks_of
+from trainload_worker.protocol import events as said
 
 
 @dataclass(kw_only=True)
 class WorkerFacts:
     """Gathered from events as they come; `add` takes them one by one."""
 
-    software: dict[str, Any] = field(default_factory=dict)
-    obtained: dict[str, Any] | None = None
-    data: dict[str, Any] = field(default_factory=dict)
-    model: dict[str, Any] = field(default_factory=dict)
-    memory: dict[str, Any] = field(default_factory=dict)
+    start_s: float
+    """The run's start on the monotonic clock, which times are counted from."""
+    software: dict[str, str | None] = field(default_factory=dict)
+    obtained: said.Obtained | None = None
+    data: said.DataReady = said.DataReady()
+    model: RecordedModel = RecordedModel()
+    memory: said.MemoryUse = said.MemoryUse()
     windows: int = 0
     window_cost_s: float = 0.0
     layers_failure: str | None = None
-    checkpoints: list[dict[str, Any]] = field(default_factory=list)
+    checkpoints: list[SavedCheckpoint] = field(default_factory=list)
     checkpoint_failures: list[str] = field(default_factory=list)
-    phases: list[dict[str, Any]] = field(default_factory=list)
-    end: dict[str, Any] | None = None
+    phases: list[Phase] = field(default_factory=list)
+    end: said.End | None = None
     steps: int = 0
     epoch: int | None = None
     last_loss: float | None = None
     last_s: float | None = None
 
-    def add(self, event: Any, start_s: float) -> None:
-        """Take one event; what is not understood is passed over."""
-        if not isinstance(event, Mapping):
-            return
-        kind = event.get("kind")
-        for key in ("t_s", "end_s", "validation_end_s"):
-            self._note_time(event.get(key))
-        if kind == "hello":
+    def add(self, event: said.Event) -> None:
+        """Take one event."""
+        for name in ("t_s", "validation_end_s"):
+            self._note_time(getattr(event, name, None))
+        if isinstance(event, said.Hello):
             self.software = {
-                "python": event.get("python"),
-                "framework": event.get("framework"),
-                "framework_version": event.get("framework_version"),
-                **(event["software"] if isinstance(event.get("software"), dict) else {}),
+                "python": event.python,
+                "framework": event.framework,
+                "framework_version": event.framework_version,
+                **event.software,
             }
-        elif kind == "setting" and isinstance(event.get("obtained"), dict):
-            self.obtained = event["obtained"]
-        elif kind in ("data", "model", "memory"):
-            setattr(self, kind, {k: v for k, v in event.items() if k not in ("kind", "t_s")})
-        elif kind == "probe" and event.get("state") == "failed":
-            self.model = {**self.model, "probe_failure": str(event.get("reason"))}
-        elif kind == "window" and is_number(event.get("cost_s")):
+        elif isinstance(event, said.SettingTaken):
+            self.obtained = event.obtained
+        elif isinstance(event, said.DataReady):
+            self.data = event
+        elif isinstance(event, said.ModelBuilt):
+            self.model = RecordedModel(
+                event.parameters, event.layers, probe_failure=self.model.probe_failure
+            )
+        elif isinstance(event, said.MemoryUse):
+            self.memory = event
+        elif isinstance(event, said.ProbeFailed):
+            self.model = replace(self.model, probe_failure=event.reason)
+        elif isinstance(event, said.WindowSaved):
             self.windows += 1
-            self.window_cost_s += event["cost_s"]
-        elif kind == "layers" and event.get("state") == "failed":
-            self.layers_failure = str(event.get("reason"))
-        elif kind == "checkpoint":
+            self.window_cost_s += event.cost_s
+            self._note_time(event.end_s)
+        elif isinstance(event, said.LayersFailed):
+            self.layers_failure = event.reason
+        elif isinstance(event, said.CheckpointSaved):
             self._add_checkpoint(event)
-        elif kind == "phase":
-            self._add_phase(event, start_s)
-        elif kind == "steps":
+        elif isinstance(event, said.PhaseEdge):
+            self._add_phase(event)
+        elif isinstance(event, said.StepsDone):
             self._add_steps(event)
-        elif kind == "end":
-            self.end = dict(event)
+        elif isinstance(event, said.EpochDone):
+            self._note_time(event.end_s)
+        elif type(event) is said.End:
+            self.end = event
+
+    @property
+    def completed(self) -> bool:
+        """Whether the training itself reached its end, by the worker's own word."""
+        return self.end is not None and self.end.outcome == "completed"
 
     @property
     def failures(self) -> list[str]:
         """What could not be seen of the training, in words; [] where all was."""
-        probe = self.model.get("probe_failure")
+        probe = self.model.probe_failure
         steps = [] if probe is None else [f"steps were no longer seen: {probe}"]
         layers = self.layers_failure
         return steps + ([] if layers is None else [f"layers were no longer traced: {layers}"])
 
-    def _add_checkpoint(self, event: Mapping[str, Any]) -> None:
-        if event.get("state") == "saved":
-            names = ("file", "epoch", "step", "bytes", "cost_s")
-            self.checkpoints.append({name: event.get(name) for name in names})
-        elif event.get("state") == "failed":
-            self.checkpoint_failures.append(f"not saved: {event.get('reason')}")
+    def written_into(self, manifest: Manifest) -> Manifest:
+        """The manifest with all that the worker's events tell."""
+        layers = manifest.layers
+        return replace(
+            manifest,
+            software={**manifest.software, **self.software},
+            setting=replace(manifest.setting, obtained=self.obtained),
+            data=self.data,
+            model=self.model,
+            memory=self.memory,
+            layers=None if layers is None else self._layers(layers),
+            checkpoints=tuple(self.checkpoints),
+            phases=tuple(self.phases),
+            training_completed=self.completed,
+        )
 
-    def _add_phase(self, event: Mapping[str, Any], start_s: float) -> None:
-        name, t_s = event.get("name"), event.get("t_s")
-        if not isinstance(name, str) or not is_number(t_s):
+    def _layers(self, asked: LayerTracing) -> LayerTracing:
+        return replace(
+            asked,
+            windows=self.windows,
+            cost_s=round(self.window_cost_s, 6),
+            failure=self.layers_failure,
+        )
+
+    def _add_checkpoint(self, event: said.CheckpointSaved) -> None:
+        if event.state == "failed" or event.file is None:
+            self.checkpoint_failures.append(f"not saved: {event.reason}")
             return
-        if event.get("edge") == "begin":
-            self.phases.append({"name": name, "start_s": round(t_s - start_s, 6), "end_s": None})
+        self.checkpoints.append(
+            SavedCheckpoint(
+                file=event.file,
+                epoch=event.epoch,
+                step=event.step,
+                bytes=event.bytes,
+                cost_s=event.cost_s,
+            )
+        )
+
+    def _add_phase(self, event: said.PhaseEdge) -> None:
+        t_s = round(event.t_s - self.start_s, 6)
+        if event.edge == "begin":
+            self.phases.append(Phase(name=event.name, start_s=t_s))
             return
-        for phase in reversed(self.phases):
-            if phase["name"] == name and phase["end_s"] is None:
-                phase["end_s"] = round(t_s - start_s, 6)
+        for position in reversed(range(len(self.phases))):
+            phase = self.phases[position]
+            if phase.name == event.name and phase.end_s is None:
+                self.phases[position] = replace(phase, end_s=t_s)
                 return
 
-    def _add_steps(self, event: Mapping[str, Any]) -> None:
-        ends, losses = event.get("end_s"), event.get("loss")
-        first = event.get("first_step")
-        if not isinstance(ends, list) or not isinstance(losses, list) or not isinstance(first, int):
-            return
-        self.steps = max(self.steps, first + len(ends))
-        epoch = event.get("epoch")
-        self.epoch = epoch if isinstance(epoch, int) else self.epoch
-        if ends:
-            self._note_time(ends[-1])
-        if losses:
-            self.last_loss = losses[-1] if is_number(losses[-1]) else None
+    def _add_steps(self, event: said.StepsDone) -> None:
+        self.steps = max(self.steps, event.first_step + len(event.end_s))
+        self.epoch = event.epoch
+        if event.end_s:
+            self._note_time(event.end_s[-1])
+        if event.loss:
+            self.last_loss = event.loss[-1]
 
-    def _note_time(self, value: Any) -> None:
-        if is_number(value) and (self.last_s is None or value > self.last_s):
-            self.last_s = float(value)
+    def _note_time(self, value: float | None) -> None:
+        if value is not None and (self.last_s is None or value > self.last_s):
+            self.last_s = value
 
 
 def load_facts(run_dir: Path, start_s: float, rank: int = 0) -> tuple[WorkerFacts, int]:
     """Facts of a process's whole events file, and how many of its lines are damaged."""
-    reader = LineReader(path=run_dir / events_file(rank))
-    facts = WorkerFacts()
-    for event in reader.read_rest():
-        facts.add(event, start_s)
-    return facts, reader.damaged_lines
+    events, damaged = read_events(run_dir / events_file(rank))
+    facts = WorkerFacts(start_s=start_s)
+    for event in events:
+        facts.add(event)
+    return facts, damaged
 
 
 def load_other_ranks(run_dir: Path, start_s: float) -> dict[int, WorkerFacts]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from trainload.errors import RecordError
+from trainload_worker.protocol.checked import CheckError
+from trainload_worker.protocol.events import Event, parse_event
 
 
 @dataclass(kw_only=True)
@@ -59,6 +61,44 @@ class LineReader:
                 self.damaged_lines += 1
             else:
                 yield value
+
+
+@dataclass(kw_only=True)
+class EventReader:
+    """Reads a worker's events from where it last stopped; counts lines that hold none."""
+
+    lines: LineReader
+
+    @property
+    def damaged_lines(self) -> int:
+        """Lines that were torn, or whose event is not sound."""
+        return self.lines.damaged_lines
+
+    def read_new(self) -> list[Event]:
+        """Events of the whole lines appended since the last call; kinds unknown here left out."""
+        return self._parse(self.lines.read_new())
+
+    def read_rest(self) -> list[Event]:
+        """As `read_new`, and the unfinished last line counts as damaged."""
+        return self._parse(self.lines.read_rest())
+
+    def _parse(self, values: list[Any]) -> list[Event]:
+        found = []
+        for value in values:
+            try:
+                event = parse_event(value)
+            except CheckError:
+                self.lines.damaged_lines += 1
+                continue
+            if event is not None:
+                found.append(event)
+        return found
+
+
+def read_events(path: Path) -> tuple[list[Event], int]:
+    """All events of a file, and how many of its lines are damaged."""
+    reader = EventReader(lines=LineReader(path=path))
+    return reader.read_rest(), reader.damaged_lines
 
 
 def parse_line(line: bytes) -> Any:

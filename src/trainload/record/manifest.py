@@ -1,40 +1,43 @@
 """run.json: what was run, where, with what, and how it ended.
 
-Written whole and swapped in by rename, so that a reader sees the old one or the new one.
+Written whole and swapped in by rename, so that a reader sees the old one or the new one. Reading
+keeps what this version does not know and gives it back when the file is written again.
 """
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from trainload.checked import build_checked
-from trainload.errors import (
-    RecordError,
-    RecordIncomplete,
-    RecordTooNew,
-    RecordTooOld,
-    WorkloadError,
-)
+from trainload.errors import RecordError, RecordIncomplete, RecordTooNew, RecordTooOld
 from trainload.files import write_whole
+from trainload.hardware import Machine
 from trainload.record.layout import MANIFEST
-from trainload.record.migrate import MIGRATIONS
+from trainload.record.migrate import MIGRATIONS, mend_words
+from trainload.record.parts import (
+    CheckpointOrigin,
+    Clock,
+    LayerTracing,
+    OverheadMeasurement,
+    Phase,
+    Processes,
+    RecordedMeter,
+    RecordedModel,
+    RecordedSetting,
+    SamplerUse,
+    SavedCheckpoint,
+)
+from trainload.workload import RecordedGraph, RecordedWorkload
+from trainload_worker.protocol.checked import CheckError, not_written, read_leniently, to_json
+from trainload_worker.protocol.events import DataReady, MemoryUse
+from trainload_worker.protocol.outcomes import Outcome
 
 FORMAT = 1
+FORMAT_MINOR = 1
+"""Grows with every field added; an older trainload still reads what it knows."""
 OLDEST_FORMAT = 1
-
-Outcome = Literal["completed", "failed", "out_of_memory", "killed", "timed_out", "interrupted"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clock:
-    """The run's start and end on both clocks; intervals use the monotonic one."""
-
-    start_s: float
-    start_wall_s: float
-    end_s: float | None = None
-    end_wall_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,47 +45,66 @@ class Manifest:
     """The content of run.json."""
 
     format: int = FORMAT
-    run_id: str
-    created: str
+    format_minor: int | None = FORMAT_MINOR
+    run_id: str | None = None
+    created: str | None = None
     """Wall-clock time of the start, ISO 8601, UTC."""
-    trainload_version: str
-    framework: str
-    workload: Mapping[str, Any]
-    setting: Mapping[str, Any]
-    """`asked` (text and threads), `resolved` (checked against the machine), `obtained`."""
-    machine: Mapping[str, Any]
-    clock: Clock
-    driver: Mapping[str, Any] = field(default_factory=dict)
-    software: Mapping[str, Any] = field(default_factory=dict)
-    meters: tuple[Any, ...] = ()
-    sampler: Mapping[str, Any] = field(default_factory=dict)
-    data: Mapping[str, Any] = field(default_factory=dict)
+    trainload_version: str | None = None
+    framework: str | None = None
+    workload: RecordedWorkload | None = None
+    setting: RecordedSetting = RecordedSetting()
+    machine: Machine | None = None
+    clock: Clock | None = None
+    driver: Processes = Processes()
+    software: Mapping[str, str | None] = field(default_factory=dict)
+    """Versions by name."""
+    meters: tuple[RecordedMeter, ...] = ()
+    sampler: SamplerUse = SamplerUse()
+    data: DataReady = DataReady()
     """Rows, groups and steps as the worker found them."""
-    model: Mapping[str, Any] = field(default_factory=dict)
-    memory: Mapping[str, Any] = field(default_factory=dict)
-    """What the worker itself saw: resident memory at the start of building and its peak, peaks of
-    torch's allocator on its device; bytes, null where nothing told them. {} where it never said."""
-    layers: Mapping[str, Any] | None = None
-    """`budget`, `windows` (how many), `cost_s`, `failure`; None where layers were not traced."""
-    task: Literal["train", "validate"] = "train"
+    model: RecordedModel = RecordedModel()
+    memory: MemoryUse = MemoryUse()
+    """What the worker itself saw."""
+    layers: LayerTracing | None = None
+    """None where layers were not traced."""
+    task: Literal["train", "validate"] | None = "train"
     """`validate` trains nothing: it scores the checkpoint that `continues` names."""
-    continues: Mapping[str, Any] | None = None
-    """The checkpoint it began from: `run_id`, `path`, `epoch`, `step`, `framework`; else None."""
-    checkpoints: tuple[Any, ...] = ()
-    """`file`, `epoch`, `step`, `bytes` and `cost_s` of each checkpoint in the directory."""
-    processes: int = 1
+    continues: CheckpointOrigin | None = None
+    """The checkpoint it began from."""
+    checkpoints: tuple[SavedCheckpoint, ...] = ()
+    processes: int | None = 1
     """How many processes train together; the first one, of rank 0, speaks for the run."""
-    phases: tuple[Any, ...] = ()
-    """`name`, `start_s`, `end_s` (null where the phase never ended), seconds since the start."""
+    phases: tuple[Phase, ...] = ()
     training_completed: bool | None = None
     """Whether the training itself reached its end, whatever became of the measurement."""
     outcome: Outcome | None = None
     """None while the run goes on."""
     outcome_reason: str | None = None
-    overhead: Mapping[str, Any] | None = None
+    overhead: OverheadMeasurement | None = None
     warnings: tuple[str, ...] = ()
-    damaged_lines: int = 0
-    sealed: bool = False
+    damaged_lines: int | None = 0
+    sealed: bool | None = False
+    """None where the record does not say it soundly: the files then tell."""
+    notes: tuple[str, ...] = not_written(tuple)
+    """What was wrong or unknown in the file as read, one line each."""
+    document: Mapping[str, Any] = not_written(dict)
+    """The file as read: fields that this version does not know are written back from here."""
+
+    @property
+    def model_name(self) -> str | None:
+        """What the run is called after; None where the record does not say."""
+        return None if self.workload is None else self.workload.model
+
+    @property
+    def batch_size(self) -> int | None:
+        """Examples in one step; None where only the program knows."""
+        training = self.workload.training if isinstance(self.workload, RecordedGraph) else None
+        return None if training is None else training.batch_size
+
+    @property
+    def origin_s(self) -> float:
+        """The run's start on the monotonic clock; 0 without one, which leaves durations right."""
+        return 0.0 if self.clock is None else self.clock.start_s
 
 
 def load_manifest(run_dir: Path) -> Manifest:
@@ -106,7 +128,8 @@ def load_manifest(run_dir: Path) -> Manifest:
 def parse_manifest(text: str, where: str) -> Manifest:
     """A manifest from its text; only RecordErrors are raised, whatever the text."""
     try:
-        document = json.loads(text)
+        # NaN and infinity are no JSON and no figures: missing, as every reader will see them.
+        document = json.loads(text, parse_float=_finite, parse_constant=lambda _: None)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{where} is damaged: {error}") from None
     if not isinstance(document, dict):
@@ -124,17 +147,55 @@ def parse_manifest(text: str, where: str) -> Manifest:
         )
     for version in range(written, FORMAT):
         document = MIGRATIONS[version](document)
+    return _read_document(mend_words(document), where)
+
+
+def _read_document(document: dict[str, Any], where: str) -> Manifest:
+    notes: list[str] = []
+    minor = document.get("format_minor", 0)
+    if isinstance(minor, int) and minor > FORMAT_MINOR:
+        notes.append(
+            f"written by a later version (format {FORMAT}.{minor}, this one knows "
+            f"{FORMAT}.{FORMAT_MINOR}): what it added is kept, not shown"
+        )
+    wrong: list[str] = []
     try:
-        return build_checked(Manifest, document, where)
-    except WorkloadError as error:
-        raise RecordError(f"damaged record: {error}") from None
+        found = read_leniently(Manifest, document, wrong)
+    except CheckError as error:
+        raise RecordError(f"damaged record: {where}: {error}") from None
+    notes += [f"{MANIFEST}: {text}; taken as missing" for text in wrong]
+    return replace(found, format=FORMAT, notes=tuple(notes), document=document)
+
+
+def manifest_json(manifest: Manifest) -> dict[str, Any]:
+    """The document to write: typed values, and whatever else the file held when it was read."""
+    document: dict[str, Any] = _merged(manifest.document, to_json(manifest))
+    return document
+
+
+def _merged(kept: Any, told: Any) -> Any:
+    """`told` over `kept`: what only `kept` has stays, and so does what `told` is silent about."""
+    if isinstance(kept, Mapping) and isinstance(told, Mapping):
+        both = {name: _merged(kept[name], told[name]) for name in told if name in kept}
+        return {**kept, **told, **both}
+    if isinstance(kept, list) and isinstance(told, list) and len(kept) == len(told):
+        return [_merged(old, new) for old, new in zip(kept, told, strict=True)]
+    silent = told is None or (told in ({}, []) and not isinstance(kept, type(told)))
+    return kept if silent else told
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None
 
 
 def save_manifest(run_dir: Path, manifest: Manifest) -> None:
     """Swap in a new run.json; RecordError where the disk or the folder refuses."""
     path = run_dir / MANIFEST
-    text = json.dumps(asdict(manifest), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    document = manifest_json(manifest)
+    text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     try:
-        write_whole(path, text.encode("utf-8"), sync=True)
+        # A name that is no UTF-8 stands in it escaped, as JSON allows.
+        write_whole(path, text.encode("utf-8", "backslashreplace"), sync=True)
     except OSError as error:
         raise RecordError(f"cannot write {path}: {error.strerror}") from error

@@ -23,7 +23,7 @@ from trainload.record.layout import (
     WORKER_LOG,
 )
 from trainload.record.manifest import Manifest, load_manifest
-from trainload.record.seal import seal_if_free
+from trainload.record.seal import is_sealed, seal_if_free
 from trainload.record.tables import require_polars, sample_table, step_tables
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Run:
     @property
     def _sealed(self) -> bool:
         """Sealed by now, if not when the manifest was read: another reader may have done it."""
-        return self.manifest.sealed or load_manifest(self.path).sealed
+        return is_sealed(self.path, self.manifest) or is_sealed(self.path, load_manifest(self.path))
 
     @cached_property
     def steps(self) -> pl.DataFrame:
@@ -60,13 +60,13 @@ class Run:
         """
         if rank == 0:
             return self.steps
-        if not 0 < rank < self.manifest.processes:
-            count = self.manifest.processes
+        count = self.manifest.processes or 1
+        if not 0 < rank < count:
             raise RecordError(f"{self.path} has no rank {rank}; it ran in {count} process(es)")
         if self._sealed and (self.path / layout.steps_table(rank)).exists():
             return self._read_sealed(layout.steps_table(rank))
         events_path = self.path / layout.events_file(rank)
-        return step_tables(events_path, self.manifest.clock.start_s)[0]
+        return step_tables(events_path, self.manifest.origin_s)[0]
 
     @cached_property
     def epochs(self) -> pl.DataFrame:
@@ -78,11 +78,11 @@ class Run:
         """tick, t_s, read_s, sampler_cpu_s and one column for each metered quantity."""
         if self._sealed:
             return self._read_sealed(SAMPLES_TABLE)
-        return sample_table(self.path / SAMPLES, self.manifest.clock.start_s)[0]
+        return sample_table(self.path / SAMPLES, self.manifest.origin_s)[0]
 
     @cached_property
     def _events(self) -> tuple[pl.DataFrame, pl.DataFrame, int]:
-        return step_tables(self.path / EVENTS, self.manifest.clock.start_s)
+        return step_tables(self.path / EVENTS, self.manifest.origin_s)
 
     @property
     def traces(self) -> dict[int, Path]:
@@ -114,7 +114,7 @@ def open_run(path: Path, *, seal: bool = True) -> Run:
     A run that ended is sealed first, unless the folder may not be written or `seal` is False.
     """
     manifest = load_manifest(path)
-    if manifest.sealed:
+    if is_sealed(path, manifest):
         return Run(path, manifest)
     if not seal or not os.access(path, os.W_OK):
         return Run(path, _ended_manifest(path, manifest))

@@ -49,7 +49,7 @@ def seal_if_free(run_dir: Path) -> Manifest | None:
         if not lock.try_take():
             return None
         manifest = close_if_abandoned(run_dir)
-        if not manifest.sealed:
+        if not is_sealed(run_dir, manifest):
             manifest = _write_tables(run_dir, manifest)
         for name in (EVENTS, SAMPLES):
             (run_dir / name).unlink(missing_ok=True)
@@ -63,8 +63,14 @@ def seal_if_free(run_dir: Path) -> Manifest | None:
         lock.free()
 
 
+def is_sealed(run_dir: Path, manifest: Manifest) -> bool:
+    """Whether the tables are the record: as run.json says, or since the lines are gone."""
+    gone = (run_dir / STEPS_TABLE).exists() and not (run_dir / EVENTS).exists()
+    return bool(manifest.sealed) or gone
+
+
 def _write_tables(run_dir: Path, manifest: Manifest) -> Manifest:
-    start_s = manifest.clock.start_s
+    start_s = manifest.origin_s
     steps, epochs, damaged_events = step_tables(run_dir / EVENTS, start_s)
     samples, damaged_samples = sample_table(run_dir / SAMPLES, start_s)
     for name, frame in ((STEPS_TABLE, steps), (EPOCHS_TABLE, epochs), (SAMPLES_TABLE, samples)):
@@ -74,7 +80,7 @@ def _write_tables(run_dir: Path, manifest: Manifest) -> Manifest:
         damaged_events += damaged
         _write_table(run_dir / steps_table(rank), steps)
     if manifest.layers is not None:
-        seal_traces(run_dir, start_s, manifest.layers.get("budget"))
+        seal_traces(run_dir, start_s, manifest.layers.budget)
     manifest = replace(manifest, sealed=True, damaged_lines=damaged_events + damaged_samples)
     save_manifest(run_dir, manifest)
     return manifest

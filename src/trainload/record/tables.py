@@ -9,10 +9,11 @@ import importlib.util
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from trainload.errors import MissingPart
-from trainload.record.lines import LineReader, is_number, is_numbers, parse_line
+from trainload.record.lines import is_number, parse_line, read_events
+from trainload_worker.protocol.events import EpochDone, StepsDone
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,41 +33,29 @@ def require_polars() -> None:
 def step_tables(events_path: Path, start_s: float) -> tuple[pl.DataFrame, pl.DataFrame, int]:
     """Steps and epochs of an events file, and how many of its lines are damaged."""
     require_polars()
-    reader = LineReader(path=events_path)
-    events = reader.read_rest()
-    damaged = reader.damaged_lines
+    events, damaged = read_events(events_path)
     steps: dict[str, list[Any]] = {
         name: [] for name in ("step", "epoch", "start_s", "end_s", "loss")
     }
     epochs: list[dict[str, Any]] = []
     for event in events:
-        if not isinstance(event, Mapping):
-            damaged += 1
-        elif event.get("kind") == "steps":
+        if isinstance(event, StepsDone):
             damaged += not _add_steps(steps, event, start_s)
-        elif event.get("kind") == "epoch":
-            row = _epoch_row(event, start_s)
-            damaged += row is None
-            epochs += [row] if row else []
+        elif isinstance(event, EpochDone):
+            epochs.append(_epoch_row(event, start_s))
     return _steps_frame(steps), _epochs_frame(epochs), damaged
 
 
-def _add_steps(steps: dict[str, list[Any]], event: Mapping[str, Any], start_s: float) -> bool:
-    ends, losses, first = event.get("end_s"), event.get("loss"), event.get("first_step")
-    begun, epoch = event.get("start_s"), event.get("epoch")
-    if not (is_numbers(ends) and isinstance(losses, list) and len(losses) == len(ends)):
+def _add_steps(steps: dict[str, list[Any]], event: StepsDone, start_s: float) -> bool:
+    count = len(event.end_s)
+    if len(event.loss) != count:
         return False
-    if not all(v is None or is_number(v) for v in losses) or not is_number(begun):
-        return False
-    if not _is_index(first) or not _is_index(epoch):
-        return False
-    count = len(ends)
-    relative = [end - start_s for end in ends]
-    steps["step"] += range(first, first + count)
-    steps["epoch"] += [epoch] * count
-    steps["start_s"] += [begun - start_s, *relative[:-1]] if count else []
+    relative = [end - start_s for end in event.end_s]
+    steps["step"] += range(event.first_step, event.first_step + count)
+    steps["epoch"] += [event.epoch] * count
+    steps["start_s"] += [event.start_s - start_s, *relative[:-1]] if count else []
     steps["end_s"] += relative
-    steps["loss"] += losses
+    steps["loss"] += event.loss
     return True
 
 
@@ -94,25 +83,18 @@ def _steps_frame(steps: dict[str, list[Any]]) -> pl.DataFrame:
 EPOCH_METRICS = ("loss", "accuracy", "f1_weighted", "f1_macro", "top5_accuracy")
 
 
-def _epoch_row(event: Mapping[str, Any], start_s: float) -> dict[str, Any] | None:
-    epoch, begin, end = (event.get(key) for key in ("epoch", "start_s", "end_s"))
-    if not (_is_index(epoch) and is_number(begin) and is_number(end)):
-        return None
-    check_begin, check_end = event.get("validation_start_s"), event.get("validation_end_s")
-    validation_s = (
-        check_end - check_begin if is_number(check_begin) and is_number(check_end) else None
-    )
-    metrics = event.get("validation")
-    metrics = metrics if isinstance(metrics, Mapping) else {}
+def _epoch_row(event: EpochDone, start_s: float) -> dict[str, Any]:
+    begin_s, end_s = event.validation_start_s, event.validation_end_s
+    metrics = event.validation
     return {
-        "epoch": epoch,
-        "start_s": begin - start_s,
-        "end_s": end - start_s,
-        "train_s": end - begin,
-        "validation_s": validation_s,
-        "steps": event.get("steps") if _is_index(event.get("steps")) else None,
-        "train_loss": _number_or_none(event.get("train_loss")),
-        "input_wait_s": _number_or_none(event.get("input_wait_s")),
+        "epoch": event.epoch,
+        "start_s": event.start_s - start_s,
+        "end_s": event.end_s - start_s,
+        "train_s": event.end_s - event.start_s,
+        "validation_s": None if begin_s is None or end_s is None else end_s - begin_s,
+        "steps": event.steps,
+        "train_loss": event.train_loss,
+        "input_wait_s": event.input_wait_s,
         **{f"validation_{m}": _number_or_none(metrics.get(m)) for m in EPOCH_METRICS},
         **{f"validation_{m}": value for m, value in _top_scores(metrics.get("top_n")).items()},
     }
@@ -223,10 +205,6 @@ def _is_row(value: Any, length: int) -> bool:
         and len(value) == length
         and all(v is None or is_number(v) for v in value)
     )
-
-
-def _is_index(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62
 
 
 def _number_or_none(value: Any) -> float | None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from trainload.files import replacing
 from trainload.record import layout
-from trainload.record.lines import LineReader, is_number
+from trainload.record.lines import read_events
+from trainload_worker.protocol.checked import to_json
+from trainload_worker.protocol.events import Event, LayersFailed, ModuleTable, WindowSaved
 
 TRACE_FORMAT = 1
 _EVENTS_KEY = b'"traceEvents": ['
@@ -25,10 +28,11 @@ _LEVEL = 4  # windows are long and repetitive: a higher one costs time and gains
 def seal_traces(run_dir: Path, start_s: float, budget: float | None) -> None:
     """Join the windows of every process into its trace; nothing where none was saved."""
     for rank in ranks_of(run_dir):
-        events = LineReader(path=run_dir / layout.events_file(rank)).read_rest()
+        events, _ = read_events(run_dir / layout.events_file(rank))
         windows = _windows(run_dir, events, start_s)
         if windows:
-            _write_trace(run_dir, rank, windows, _header(rank, windows, events, budget))
+            header = _header(rank, [window for _, window in windows], events, budget)
+            _write_trace(run_dir / layout.trace_file(rank), windows, header)
 
 
 def remove_windows(run_dir: Path) -> None:
@@ -43,73 +47,63 @@ def ranks_of(run_dir: Path) -> list[int]:
     return sorted({0, *(rank for rank in others if rank is not None)})
 
 
-def _windows(run_dir: Path, events: Iterable[Any], start_s: float) -> list[dict[str, Any]]:
-    """The windows that events tell of and whose file is whole, in order."""
+def _windows(
+    run_dir: Path, events: Iterable[Event], start_s: float
+) -> list[tuple[Path, WindowSaved]]:
+    """The windows that events tell of and whose file is whole, in order, with their files."""
     found = []
     for event in events:
-        if not isinstance(event, Mapping) or event.get("kind") != "window":
+        if not isinstance(event, WindowSaved) or "/" in event.file:
             continue
-        times = [event.get(key) for key in ("begin_s", "end_s", "cost_s")]
-        name = event.get("file")
-        if not all(map(is_number, times)) or not isinstance(name, str) or "/" in name:
+        if _events_span(run_dir / event.file) is None:
             continue
-        if _events_span(run_dir / name) is None:
-            continue
-        window = {key: value for key, value in event.items() if key != "kind"}
-        found.append(
-            {
-                **window,
-                "begin_s": event["begin_s"] - start_s,
-                "end_s": event["end_s"] - start_s,
-            }
-        )
+        begin_s, end_s = event.begin_s - start_s, event.end_s - start_s
+        found.append((run_dir / event.file, replace(event, begin_s=begin_s, end_s=end_s)))
     return found
 
 
 def _header(
-    rank: int, windows: list[dict[str, Any]], events: Iterable[Any], budget: float | None
+    rank: int, windows: list[WindowSaved], events: Iterable[Event], budget: float | None
 ) -> dict[str, Any]:
-    modules: list[Any] = []
+    modules: tuple[Any, ...] = ()
     notes = []
     compiled = False
     for event in events:
-        if not isinstance(event, Mapping):
-            continue
-        if event.get("kind") == "modules" and isinstance(event.get("modules"), list):
-            modules, compiled = event["modules"], event.get("compiled") is True
-        elif event.get("kind") == "layers" and event.get("state") == "failed":
-            notes.append(f"tracing ended early: {event.get('reason')}")
+        if isinstance(event, ModuleTable):
+            modules, compiled = event.modules, event.compiled
+        elif isinstance(event, LayersFailed):
+            notes.append(f"tracing ended early: {event.reason}")
     if compiled:
         notes.append(
             "the model is compiled: inside a compiled region layers cannot be told apart, "
             "its time stands with the module that calls it"
         )
+    told = [to_json(window) for window in windows]
     return {
         "format": TRACE_FORMAT,
         "rank": rank,
-        "device": windows[0].get("device"),
+        "device": windows[0].device,
         "budget": budget,
-        "windows": [{k: v for k, v in w.items() if k != "file"} for w in windows],
-        "modules": modules,
+        "windows": [{k: v for k, v in w.items() if k != "file"} for w in told],
+        "modules": list(modules),
         "notes": notes,
     }
 
 
 def _write_trace(
-    run_dir: Path, rank: int, windows: list[dict[str, Any]], header: Mapping[str, Any]
+    path: Path, windows: list[tuple[Path, WindowSaved]], header: Mapping[str, Any]
 ) -> None:
-    path = run_dir / layout.trace_file(rank)
     with (
         replacing(path, sync=True) as file,
         gzip.GzipFile("", "wb", _LEVEL, fileobj=file) as out,
     ):
-        head = {"trainload": header, **_head_of(run_dir / windows[0]["file"])}
+        head = {"trainload": header, **_head_of(windows[0][0])}
         out.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [\n')
-        for position, window in enumerate(windows):
+        for position, (source, window) in enumerate(windows):
             marker = {"ph": "M", "name": "trainload.window", "ts": 0, "pid": 0, "tid": 0}
-            text = json.dumps({**marker, "args": {"index": window["index"]}})
+            text = json.dumps({**marker, "args": {"index": window.index}})
             out.write((",\n" if position else "").encode() + text.encode())
-            _copy_events(run_dir / window["file"], out)
+            _copy_events(source, out)
         out.write(b"\n]}\n")
 
 

@@ -6,6 +6,7 @@ Reads summaries and curves from `analyse`; rich and plotly are imported when som
 from trainload.report.layers.terminal import render_layers
 from trainload.report.layers.trace import save_trace
 from trainload.report.layers.values import layers_json
+from trainload.report.run.card import render_card
 from trainload.report.run.html import render_html
 from trainload.report.run.terminal import render_detect, render_summary
 from trainload.report.wording import clean_text, render_outcome, render_overhead
@@ -13,6 +14,7 @@ from trainload.report.wording import clean_text, render_outcome, render_overhead
 __all__ = [
     "clean_text",
     "layers_json",
+    "render_card",
     "render_detect",
     "render_html",
     "render_layers",

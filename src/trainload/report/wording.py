@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+from trainload.record import OverheadMeasurement, SamplerUse
 from trainload.units import (
     MISSING,
     render_bytes,
@@ -55,54 +56,49 @@ def render_outcome(outcome: str | None) -> str:
     return OUTCOME_WORDS.get(outcome, clean_text(outcome))
 
 
-def render_overhead(overhead: Mapping[str, Any] | None) -> str:
+def render_overhead(overhead: OverheadMeasurement | None) -> str:
     """The instrument's own overhead as one sentence, with its interval or why there is none."""
-    if not overhead:
+    if overhead is None:
         return "own overhead: not measured"
-    verdict, reason = overhead.get("verdict"), overhead.get("reason")
-    low, high = overhead.get("low"), overhead.get("high")
-    if verdict == "resolved":
-        confidence = render_percent(overhead.get("confidence") or 0.95, 0)
+    interval = f"{_change(overhead.low)} … {_change(overhead.high)}"
+    if overhead.verdict == "resolved":
+        confidence = render_percent(overhead.confidence or 0.95, 0)
         return (
-            f"own overhead: {_change(overhead.get('ratio'))} "
-            f"({confidence} interval {_change(low)} … {_change(high)}), "
-            f"from {overhead.get('observations')} alternations"
+            f"own overhead: {_change(overhead.ratio)} ({confidence} interval {interval}), "
+            f"from {overhead.observations} alternations"
         )
-    if verdict == "not_resolvable":
-        return (
-            f"own overhead: not resolvable: {clean_text(reason or 'noise is larger')} "
-            f"({_change(low)} … {_change(high)})"
-        )
-    return f"own overhead: not measured{f': {clean_text(reason)}' if reason else ''}"
+    reason = clean_text(overhead.reason)
+    if overhead.verdict == "not_resolvable":
+        return f"own overhead: not resolvable: {reason or 'noise is larger'} ({interval})"
+    return f"own overhead: not measured{f': {reason}' if reason else ''}"
 
 
-def render_sampler(sampler: Mapping[str, Any]) -> str:
+def render_sampler(sampler: SamplerUse) -> str:
     """The sampler's rate, samples and own cost as one sentence."""
-    if not sampler:
+    if sampler == SamplerUse():
         return "sampler: no statistics"
     # The loop's own time: opening the meters is paid once, before the training begins.
-    cpu_s, wall_s = number_of(sampler.get("loop_cpu_s")), number_of(sampler.get("wall_s"))
+    cpu_s, wall_s = sampler.loop_cpu_s, sampler.wall_s
     share = cpu_s / wall_s if cpu_s is not None and wall_s else None
-    dearest = _dearest_meters(sampler.get("meter_cpu_s"))
+    dearest = _dearest_meters(sampler.meter_cpu_s)
     parts = [
-        f"{_figure(sampler.get('samples'))} samples at {_figure(sampler.get('rate_hz'))} Hz",
-        f"{_figure(sampler.get('late'))} late",
-        f"{_figure(sampler.get('missed'))} missed",
+        f"{_figure(sampler.samples)} samples at {_figure(sampler.rate_hz)} Hz",
+        f"{_figure(sampler.late)} late",
+        f"{_figure(sampler.missed)} missed",
         f"{render_seconds(cpu_s)} of CPU time ({render_percent(share)} of one core"
         + (f"; dearest meters: {dearest})" if dearest else ")"),
-        f"peak memory {render_bytes(number_of(sampler.get('peak_rss_bytes')))}",
+        f"peak memory {render_bytes(sampler.peak_rss_bytes)}",
     ]
-    if cores := sampler.get("cores"):
-        parts.append(f"on {len(cores)} cores outside the setting")
-    if paused_s := number_of(sampler.get("paused_s")):
-        parts.append(f"paused for {render_seconds(paused_s)} to measure its own overhead")
+    if sampler.cores:
+        parts.append(f"on {len(sampler.cores)} cores outside the setting")
+    if sampler.paused_s:
+        parts.append(f"paused for {render_seconds(sampler.paused_s)} to measure its own overhead")
     return "sampler: " + ", ".join(parts)
 
 
-def _dearest_meters(cpu_s: Any, most: int = 3) -> str:
+def _dearest_meters(cpu_s: Mapping[str, float], most: int = 3) -> str:
     """The meters whose reading cost most CPU time, with that time."""
-    spent = cpu_s.items() if isinstance(cpu_s, Mapping) else ()
-    known = sorted(((number_of(s) or 0.0, name) for name, s in spent), reverse=True)[:most]
+    known = sorted(((spent_s, name) for name, spent_s in cpu_s.items()), reverse=True)[:most]
     return ", ".join(f"{clean_text(name)} {render_seconds(s)}" for s, name in known if s > 0)
 
 
@@ -133,31 +129,21 @@ def render_list(value: Any) -> str:
     return MISSING if value is None else clean_text(value)
 
 
-def render_refresh(refresh_s: Any, observed_s: float | None = None) -> str:
+def render_refresh(refresh_s: float | None, observed_s: float | None = None) -> str:
     """How often a source really changes: as stated, else as observed, else unknown."""
-    number = number_of(refresh_s)
-    if number is not None:
-        return render_seconds(number) if number > 0 else "at each read"
+    if refresh_s is not None:
+        return render_seconds(refresh_s) if refresh_s > 0 else "at each read"
     return "unknown" if observed_s is None else f"{render_seconds(observed_s)} observed"
 
 
-def _change(ratio: Any) -> str:
-    number = number_of(ratio)
-    if number is None:
+def _change(ratio: float | None) -> str:
+    if ratio is None:
         return MISSING
-    percent = (number - 1) * 100
+    percent = (ratio - 1) * 100
     digits = 2 if 0 < abs(percent) < 0.095 else 1
     sign = "−" if round(percent, digits) < 0 else "+"
     return f"{sign}{abs(percent):.{digits}f} %"
 
 
-def number_of(value: Any) -> float | None:
-    """A number of the record; None where the record holds something else."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    return None
-
-
-def _figure(value: Any) -> str:
-    number = number_of(value)
-    return MISSING if number is None else f"{number:g}" if number % 1 else f"{number:,.0f}"
+def _figure(value: float | None) -> str:
+    return MISSING if value is None else f"{value:g}" if value % 1 else f"{value:,.0f}"

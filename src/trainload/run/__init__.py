@@ -1,8 +1,10 @@
 """Running: spawn the worker in its environment, sample the meters, write one run.
 
-Part of the measuring wing: standard library and psutil, nothing heavier.
+Part of the measuring wing: standard library and psutil, nothing heavier. Calling the room itself,
+`trainload.run(…)`, is the Python surface's way to run one training.
 """
 
+from trainload._callable_room import make_callable
 from trainload.run.continuation import Continuation, plan_continuation, plan_validation
 from trainload.run.driver import execute_run
 from trainload.run.environments.choices import environments_folder
@@ -20,6 +22,7 @@ from trainload.run.environments.environment import (
 from trainload.run.environments.frameworks import FRAMEWORKS
 from trainload.run.environments.interpreters import check_import, inspect_interpreter
 from trainload.run.progress import render_progress, show_as_text
+from trainload.run.recording import Recording, open_recording
 from trainload.run.request import (
     RunProgress,
     RunRequest,
@@ -32,7 +35,6 @@ from trainload.run.workers.op_trace import (
     BuildFunction,
     OpTraceRequest,
     OpTraceResult,
-    TraceSource,
     follow_op_trace,
     parse_build,
     spawn_op_trace,
@@ -45,10 +47,10 @@ __all__ = [
     "Environment",
     "OpTraceRequest",
     "OpTraceResult",
+    "Recording",
     "RunProgress",
     "RunRequest",
     "RunResult",
-    "TraceSource",
     "check_decoder",
     "check_import",
     "create_environment",
@@ -59,6 +61,7 @@ __all__ = [
     "follow_op_trace",
     "inspect_interpreter",
     "list_environments",
+    "open_recording",
     "parse_build",
     "plan_continuation",
     "plan_validation",
@@ -72,3 +75,5 @@ __all__ = [
     "traces_layers_by_default",
     "use_interpreter",
 ]
+
+make_callable(__name__, "trainload.api.running", "run")

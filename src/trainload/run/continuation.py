@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from trainload.checked import parse_word
+from trainload.checked import check_value
 from trainload.errors import UsageError
 from trainload.record import load_manifest
 from trainload.record.checkpoints import Checkpoint, check_fits, load_checkpoint
@@ -18,12 +18,11 @@ from trainload.workload import (
     Workload,
     assemble_workload,
     looks_like_script,
-    parse_words,
     refit_data,
-    workload_from_json,
+    workload_from_record,
 )
 
-FREE_WORDS = ("epochs", "max_steps", "validate", "top", "loader", "loader_workers")
+FREE_OPTIONS = ("epochs", "max_steps", "validate", "top", "loader", "loader_workers")
 """What may be said anew of a training that goes on as it was."""
 
 
@@ -40,15 +39,15 @@ class Continuation:
 def plan_continuation(
     place: Path,
     model: str | None,
-    words: Sequence[str],
+    options: Mapping[str, Any],
     *,
     arguments: Sequence[str] = (),
     seed: int = 0,
 ) -> Continuation:
     """What continuing that run or file means; errors say why it cannot be, before anything starts.
 
-    Without a model the training goes on as its record has it. With one the words describe it anew,
-    and only the weights and the position are the checkpoint's.
+    Without a model the training goes on as its record has it. With one the options describe it
+    anew, and only the weights and the position are the checkpoint's.
     """
     if arguments or (model is not None and looks_like_script(model)):
         raise UsageError("--resume is for the built-in models; a script resumes by itself")
@@ -57,9 +56,9 @@ def plan_continuation(
         workload = _recorded(checkpoint)
         if seed:
             raise UsageError(_decided("--seed"))
-        workload = _change_training(workload, parse_words(words))
+        workload = _change_training(workload, options)
     else:
-        workload = assemble_workload(model, parse_words(words), seed=seed)
+        workload = assemble_workload(model, options, seed=seed)
     check_fits(checkpoint, workload.graph)
     if workload.training.epochs <= checkpoint.epoch:
         raise UsageError(
@@ -71,7 +70,7 @@ def plan_continuation(
 
 
 def plan_validation(
-    place: Path, *, data: str | None = None, cache: str | None = None, top: str | None = None
+    place: Path, *, data: str | None = None, cache: str | None = None, top: tuple[int, ...] = ()
 ) -> Continuation:
     """What scoring that run's or file's checkpoint means, on its own data or on other data."""
     checkpoint = load_checkpoint(place)
@@ -80,8 +79,8 @@ def plan_validation(
         workload = refit_data(workload, data, cache)
     elif cache is not None:
         raise UsageError("--cache is for --data: the run's own data has its place")
-    words = {} if top is None else {"top": top}
-    workload = _change_training(workload, {**words, "validate": "end"})
+    changes = {"validate": "end", **({"top": top} if top else {})}
+    workload = _change_training(workload, changes)
     check_fits(checkpoint, workload.graph)
     return _continue(checkpoint, workload)
 
@@ -100,17 +99,17 @@ def _recorded(checkpoint: Checkpoint) -> Workload:
             f"was trained with, as in: trainload run {checkpoint.graph} --resume …"
         )
     manifest = load_manifest(checkpoint.run_dir)
-    return workload_from_json(manifest.workload, str(checkpoint.run_dir))
+    return workload_from_record(manifest.workload, str(checkpoint.run_dir))
 
 
-def _change_training(workload: Workload, words: Mapping[str, str]) -> Workload:
-    """The training with words said anew; a limit of steps was that run's own."""
+def _change_training(workload: Workload, options: Mapping[str, Any]) -> Workload:
+    """The training with options said anew; a limit of steps was that run's own."""
     hints = typing.get_type_hints(Training, include_extras=True)
     changes: dict[str, Any] = {"max_steps": None}
-    for name, text in words.items():
-        if name not in FREE_WORDS:
+    for name, value in options.items():
+        if name not in FREE_OPTIONS:
             raise UsageError(_decided(f"--{name.replace('_', '-')}"))
-        changes[name] = parse_word(hints[name], text, f"--set {name}")
+        changes[name] = check_value(hints[name], value, name)
     return replace(workload, training=replace(workload.training, **changes))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainload.errors import UsageError
 from trainload.hardware import Machine, Setting, read_machine, resolve_setting
-from trainload.record import Manifest, Outcome
+from trainload.record import AskedSetting, Manifest, Outcome
 from trainload.record.checkpoints import Checkpoint
 from trainload.run.continuation import Continuation
 from trainload.workload import (
@@ -17,7 +17,6 @@ from trainload.workload import (
     Workload,
     assemble_workload,
     looks_like_script,
-    parse_words,
     script_workload,
 )
 
@@ -32,7 +31,7 @@ class RunRequest:
     workload: Workload | ScriptWorkload | WatchedWorkload
     machine: Machine
     setting: Setting
-    asked: Mapping[str, Any]
+    asked: AskedSetting = AskedSetting()
     """The setting's words as the user gave them, kept beside what became of them."""
     out: Path
     framework: str = "torch"
@@ -116,7 +115,7 @@ class RunResult:
 
 def prepare_request(
     model: str,
-    words: Sequence[str],
+    workload_options: Mapping[str, Any],
     *,
     arguments: Sequence[str] = (),
     seed: int = 0,
@@ -124,11 +123,13 @@ def prepare_request(
     threads: int | None = None,
     **options: Any,
 ) -> RunRequest:
-    """A request from command-line words: the workload assembled, the setting checked here.
+    """A request for one run: the workload assembled, the setting checked here.
 
-    `model` is a family's name or the path of a script, which `arguments` belong to.
+    `model` is a family's name, which `workload_options` describe further, or the path of a script,
+    which `arguments` belong to. The other options are RunRequest's.
     """
-    return _request(_choose_workload(model, words, arguments, seed), setting, threads, **options)
+    workload = _choose_workload(model, workload_options, arguments, seed)
+    return _request(workload, setting, threads, **options)
 
 
 def request_continuation(
@@ -150,7 +151,7 @@ def _request(
         workload=workload,
         machine=machine,
         setting=resolve_setting(setting, threads, machine),
-        asked={"setting": setting, "threads": threads},
+        asked=AskedSetting(setting=setting, threads=threads),
         **options,
     )
 
@@ -161,15 +162,16 @@ def traces_layers_by_default(model: str, framework: str) -> bool:
 
 
 def _choose_workload(
-    model: str, words: Sequence[str], arguments: Sequence[str], seed: int
+    model: str, options: Mapping[str, Any], arguments: Sequence[str], seed: int
 ) -> Workload | ScriptWorkload:
     if not looks_like_script(model):
         if arguments:
             raise UsageError(f"{arguments[0]!r}: only a script takes arguments of its own")
-        return assemble_workload(model, parse_words(words), seed=seed)
-    if words or seed:
+        return assemble_workload(model, options, seed=seed)
+    if options or seed:
+        first = next((f"{name}={value}" for name, value in options.items()), f"--seed {seed}")
         raise UsageError(
-            f"{words[0] if words else f'--seed {seed}'!r} is for the built-in models; "
+            f"{first!r} is for the built-in models; "
             f"give a script its own arguments after --, as in: {model} -- --epochs 3"
         )
     return script_workload(model, arguments)

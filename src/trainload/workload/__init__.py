@@ -3,18 +3,31 @@
 Framework-free and standard library only: both wings build and read workloads.
 """
 
-from trainload.workload.assemble import assemble_workload, parse_words, settable_names
+from trainload.workload.assemble import (
+    assemble_workload,
+    parse_words,
+    settable_names,
+    split_words,
+)
 from trainload.workload.data.choose import cache_folder, split_word
-from trainload.workload.data.datasets import CsvData, Data, KeypointData, keypoint_data, scan_csv
+from trainload.workload.data.datasets import keypoint_data, scan_csv
 from trainload.workload.data.remote import FetchProgress, fetch_remote, is_address
 from trainload.workload.graph.layers import (
     Layer,
     LayerGraph,
-    LayerSpec,
     build_graph,
     graph_from_json,
+    graph_from_spec,
 )
-from trainload.workload.recorded import refit_data, workload_from_json
+from trainload.workload.recorded import (
+    RecordedGraph,
+    RecordedScript,
+    RecordedWatch,
+    RecordedWorkload,
+    recorded_workload,
+    refit_data,
+    workload_from_record,
+)
 from trainload.workload.script import ScriptWorkload, looks_like_script, script_workload
 from trainload.workload.spec import Optimizer, Seeds, Training, Workload
 from trainload.workload.watched import WatchedWorkload
@@ -27,6 +40,8 @@ from trainload.workload.zoo.models import (
     input_words,
     parse_options,
 )
+from trainload_worker.protocol.data import CsvData, Data, KeypointData
+from trainload_worker.protocol.graph import LayerSpec
 
 __all__ = [
     "MODELS",
@@ -40,6 +55,10 @@ __all__ = [
     "MlpOptions",
     "Model",
     "Optimizer",
+    "RecordedGraph",
+    "RecordedScript",
+    "RecordedWatch",
+    "RecordedWorkload",
     "ScriptWorkload",
     "Seeds",
     "Training",
@@ -52,6 +71,7 @@ __all__ = [
     "fetch_remote",
     "find_model",
     "graph_from_json",
+    "graph_from_spec",
     "input_words",
     "is_address",
     "keypoint_data",
@@ -59,10 +79,12 @@ __all__ = [
     "mlp_graph",
     "parse_options",
     "parse_words",
+    "recorded_workload",
     "refit_data",
     "scan_csv",
     "script_workload",
     "settable_names",
     "split_word",
-    "workload_from_json",
+    "split_words",
+    "workload_from_record",
 ]

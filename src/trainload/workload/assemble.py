@@ -1,11 +1,11 @@
-"""From a model's name and `name=value` words to a checked workload."""
+"""From a model's name and its options, as values or as words, to a checked workload."""
 
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from trainload.checked import build_checked, parse_word, suggest
+from trainload.checked import build_checked, check_value, parse_word, suggest
 from trainload.errors import WorkloadError
 from trainload.workload.data.choose import DataOptions, survey_data
 from trainload.workload.graph.layers import LayerGraph
@@ -16,8 +16,8 @@ _BATCH_SIZE = 32
 """Of images, tokens and sequences, unless told: study L's 512 would fill the memory."""
 
 
-def parse_words(words: Sequence[str]) -> dict[str, str]:
-    """`["hidden_units=512"]` as a mapping; WorkloadError for a word without '='."""
+def split_words(words: Sequence[str]) -> dict[str, str]:
+    """`["hidden_units=512"]` as a mapping of texts; WorkloadError for a word without '='."""
     parsed: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -25,6 +25,24 @@ def parse_words(words: Sequence[str]) -> dict[str, str]:
             raise WorkloadError(f"--set {word!r}: write it as name=value, such as hidden_units=512")
         parsed[name.strip()] = value.strip()
     return parsed
+
+
+def parse_words(model: str | None, words: Sequence[str]) -> dict[str, Any]:
+    """The values that `name=value` words mean for this model; WorkloadError names the word.
+
+    Without a model those of the training; other words stay texts, for whoever refuses them.
+    """
+    texts = split_words(words)
+    names: Mapping[str, tuple[type[Any], str]]
+    names = {f.name: (Training, f.name) for f in fields(Training)}
+    if model is not None and texts:
+        names = settable_names(model)
+    return {
+        name: text
+        if model is None and name not in names
+        else parse_word(_hint_of(name, names, f"--set {name}"), text, f"--set {name}")
+        for name, text in texts.items()
+    }
 
 
 def settable_names(model: str) -> dict[str, tuple[type[Any], str]]:
@@ -43,29 +61,29 @@ def settable_names(model: str) -> dict[str, tuple[type[Any], str]]:
     return names
 
 
-def assemble_workload(model: str, words: Mapping[str, str], *, seed: int = 0) -> Workload:
-    """The workload that a model name and the `--set` words describe.
+def assemble_workload(model: str, options: Mapping[str, Any], *, seed: int = 0) -> Workload:
+    """The workload that a model's name and the options of model, training and data describe.
 
     `seed` is the default of all four seeds. The features, sizes and classes of data that has its
     own win over the model's defaults; naming other ones is an error of the workload.
     """
     family = find_model(model)
     options_type = family.options
-    values = _parse_values(model, words)
+    values = _sort_values(model, options)
     seeds = {**{spec.name: seed for spec in fields(Seeds)}, **values.get(Seeds, {})}
     given = values.get(DataOptions, {})
     survey = survey_data(model, family, build_checked(DataOptions, given, "data"), given)
     said = survey.defaults(family)
     options_values = {**said, **values.get(options_type, {})}
-    options = build_checked(options_type, options_values, model)
-    graph = _build_graph(model, options, said)
+    model_options = build_checked(options_type, options_values, model)
+    graph = _build_graph(model, model_options, said)
     optimizer = build_checked(Optimizer, values.get(Optimizer, {}), "optimizer")
     training = {**values.get(Training, {}), "optimizer": optimizer}
     if family.examples != "features":
         training.setdefault("batch_size", _BATCH_SIZE)
     return Workload(
         model=model,
-        model_options=asdict(options),
+        model_options=asdict(model_options),
         graph=graph,
         data=survey.fit(graph, family),
         training=build_checked(Training, training, "training"),
@@ -73,17 +91,22 @@ def assemble_workload(model: str, words: Mapping[str, str], *, seed: int = 0) ->
     )
 
 
-def _parse_values(model: str, words: Mapping[str, str]) -> dict[type[Any], dict[str, Any]]:
-    """Values of the words, by the spec type and field that each belongs to."""
+def _sort_values(model: str, options: Mapping[str, Any]) -> dict[type[Any], dict[str, Any]]:
+    """The options, each checked, by the spec type and field that they belong to."""
     names = settable_names(model)
     values: dict[type[Any], dict[str, Any]] = {}
-    for name, text in words.items():
-        if name not in names:
-            raise WorkloadError(f"--set {name}: no such name{suggest(name, names)}")
+    for name, value in options.items():
+        hint = _hint_of(name, names, name)
         cls, field_name = names[name]
-        hint = typing.get_type_hints(cls, include_extras=True)[field_name]
-        values.setdefault(cls, {})[field_name] = parse_word(hint, text, f"--set {name}")
+        values.setdefault(cls, {})[field_name] = check_value(hint, value, name)
     return values
+
+
+def _hint_of(name: str, names: Mapping[str, tuple[type[Any], str]], where: str) -> Any:
+    if name not in names:
+        raise WorkloadError(f"{where}: no such name{suggest(name, names)}")
+    cls, field_name = names[name]
+    return typing.get_type_hints(cls, include_extras=True)[field_name]
 
 
 def _build_graph(model: str, options: Any, said: Mapping[str, Any]) -> LayerGraph:

@@ -5,9 +5,10 @@ Values alone; reads no file.
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any, Literal
 
+from trainload.checked import to_json
+from trainload.workload.recorded import RecordedGraph, RecordedWorkload
 from trainload.workload.script import ScriptWorkload
 from trainload.workload.spec import Workload
 
@@ -35,18 +36,17 @@ def workload_identity(
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]
 
 
-def model_kind(workload: Mapping[str, Any]) -> ModelKind:
-    """Of the workload in a run.json, by the layers of its graph; `other` for a script."""
-    graph = workload.get("graph")
-    layers = graph.get("layers", ()) if isinstance(graph, Mapping) else ()
-    kinds = {layer.get("kind") for layer in layers if isinstance(layer, Mapping)}
+def model_kind(workload: RecordedWorkload | None) -> ModelKind:
+    """Of a recorded workload, by the layers of its graph; `other` for a script."""
+    graph = workload.graph if isinstance(workload, RecordedGraph) else None
+    kinds = {layer.kind for layer in graph.layers} if graph is not None else set()
     return next((kind for name, kind in _TELLING if name in kinds), "other")
 
 
 def _graph(workload: Workload) -> dict[str, Any]:
     training, rule = workload.training, workload.training.optimizer
     return {
-        "graph": workload.graph.to_json(),
+        "graph": to_json(workload.graph.to_spec()),
         "batch_size": training.batch_size,
         "precision": training.precision,
         "optimizer": rule.name,
@@ -56,5 +56,5 @@ def _graph(workload: Workload) -> dict[str, Any]:
 
 
 def _script(workload: ScriptWorkload) -> dict[str, Any]:
-    path = workload.to_worker()["script"]["path"]
-    return {"script": path, "arguments": list(workload.arguments), "sha256": workload.sha256}
+    place = str(workload.place)
+    return {"script": place, "arguments": workload.arguments, "sha256": workload.sha256}

@@ -1,50 +1,90 @@
-"""A workload read back from the record of a run; WorkloadError where the record does not hold one.
+"""A workload as a run's record keeps it, and the workload that is read back from there.
 
 What a run was trained on is taken at its word; only other data is looked at.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainload.checked import build_checked
 from trainload.errors import WorkloadError
 from trainload.workload.data.choose import DataOptions, survey_data
-from trainload.workload.data.datasets import CsvData, Data, KeypointData
-from trainload.workload.data.images import ImageData
-from trainload.workload.data.npy import NpyData
-from trainload.workload.data.synthetic import SyntheticData
-from trainload.workload.graph.layers import graph_from_json
+from trainload.workload.graph.layers import graph_from_spec
+from trainload.workload.script import ScriptFile, ScriptWorkload
 from trainload.workload.spec import Seeds, Training, Workload
+from trainload.workload.watched import WatchedWorkload
 from trainload.workload.zoo.models import find_model
-
-_DATA: Mapping[str, type[Any]] = {
-    "keypoints": KeypointData,
-    "csv": CsvData,
-    "synthetic": SyntheticData,
-    "npy": NpyData,
-    "folder": ImageData,
-    "subset": ImageData,
-    "cifar10": ImageData,
-    "mnist": ImageData,
-}
+from trainload_worker.protocol.data import Data
+from trainload_worker.protocol.graph import GraphSpec
 
 
-def workload_from_json(document: Mapping[str, Any], where: str) -> Workload:
-    """The workload that `Workload.to_json` wrote; `where` names its place in complaints."""
-    if "graph" not in document or "training" not in document:
+@dataclass(frozen=True, kw_only=True)
+class RecordedGraph:
+    """A built-in model, or a graph of the user's own; None where the record holds nothing sound."""
+
+    model: str | None = None
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    parameters: int | None = None
+    graph: GraphSpec | None
+    data: Data | None = None
+    training: Training | None = None
+    seeds: Seeds | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedScript:
+    """A user's script: the record knows the file and nothing of its inside."""
+
+    model: str | None = None
+    script: ScriptFile | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedWatch:
+    """A training in the user's own process, with the settings its author gave."""
+
+    model: str | None = None
+    watched: Mapping[str, Any]
+
+
+RecordedWorkload = RecordedGraph | RecordedScript | RecordedWatch
+
+
+def recorded_workload(workload: Workload | ScriptWorkload | WatchedWorkload) -> RecordedWorkload:
+    """The form kept in run.json."""
+    if isinstance(workload, ScriptWorkload):
+        return RecordedScript(model=workload.model, script=workload)
+    if isinstance(workload, WatchedWorkload):
+        return RecordedWatch(model=workload.model, watched=workload.config)
+    return RecordedGraph(
+        model=workload.model,
+        model_options=workload.model_options,
+        parameters=workload.graph.parameters,
+        graph=workload.graph.to_spec(),
+        data=workload.data,
+        training=workload.training,
+        seeds=workload.seeds,
+    )
+
+
+def workload_from_record(recorded: RecordedWorkload | None, where: str) -> Workload:
+    """The workload of a run of a built-in model; `where` names its place in complaints."""
+    if not isinstance(recorded, RecordedGraph):
         raise WorkloadError(f"{where} is no run of a built-in model; only those leave checkpoints")
-    try:
-        return Workload(
-            model=str(document["model"]),
-            model_options=document["model_options"],
-            graph=graph_from_json(document["graph"]),
-            data=_data_from_json(document["data"], where),
-            training=build_checked(Training, document["training"], f"{where}: training"),
-            seeds=build_checked(Seeds, document["seeds"], f"{where}: seeds"),
-        )
-    except KeyError as error:
-        raise WorkloadError(f"{where}: the workload lacks {error}") from None
+    graph, data, training, seeds = recorded.graph, recorded.data, recorded.training, recorded.seeds
+    if graph is None or data is None or training is None or seeds is None:
+        parts = {"graph": graph, "data": data, "training": training, "seeds": seeds}
+        lacking = ", ".join(name for name, part in parts.items() if part is None)
+        raise WorkloadError(f"{where}: the recorded workload has no sound {lacking}")
+    return Workload(
+        model=recorded.model or graph.name,
+        model_options=recorded.model_options,
+        graph=graph_from_spec(graph),
+        data=data,
+        training=training,
+        seeds=seeds,
+    )
 
 
 def refit_data(workload: Workload, word: str, cache: str | None = None) -> Workload:
@@ -54,11 +94,3 @@ def refit_data(workload: Workload, word: str, cache: str | None = None) -> Workl
     options = build_checked(DataOptions, given, "data")
     data = survey_data(workload.model, family, options, given).fit(workload.graph, family)
     return replace(workload, data=data)
-
-
-def _data_from_json(document: Any, where: str) -> Data:
-    kind = document.get("kind") if isinstance(document, Mapping) else None
-    if not isinstance(kind, str) or kind not in _DATA:
-        raise WorkloadError(f"{where}: data of kind {kind!r} is unknown to this version")
-    data: Data = build_checked(_DATA[kind], document, f"{where}: data")
-    return data

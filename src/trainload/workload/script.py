@@ -7,20 +7,24 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from trainload.errors import WorkloadError
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScriptWorkload:
-    """What is trained, where only its author knows what that is."""
+class ScriptFile:
+    """Which file, with which arguments."""
 
     path: str
     """As the user wrote it."""
-    arguments: tuple[str, ...]
-    sha256: str
+    arguments: tuple[str, ...] = ()
+    sha256: str | None = None
     """Digest of the script's bytes, so that two runs can be known to be of the same script."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptWorkload(ScriptFile):
+    """What is trained, where only its author knows what that is."""
 
     @property
     def model(self) -> str:
@@ -28,19 +32,14 @@ class ScriptWorkload:
         return Path(self.path).stem
 
     @property
+    def place(self) -> Path:
+        """Where the file really stands."""
+        return Path(self.path).expanduser().resolve()
+
+    @property
     def epochs(self) -> None:
         """Unknown: the script decides."""
         return
-
-    def to_json(self) -> dict[str, Any]:
-        """The form kept in run.json."""
-        script = {"path": self.path, "arguments": list(self.arguments), "sha256": self.sha256}
-        return {"model": self.model, "script": script}
-
-    def to_worker(self) -> dict[str, Any]:
-        """What the worker needs beyond the setting."""
-        path = str(Path(self.path).expanduser().resolve())
-        return {"script": {"path": path, "arguments": list(self.arguments)}}
 
 
 def looks_like_script(name: str) -> bool:

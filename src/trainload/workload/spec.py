@@ -1,62 +1,15 @@
 """The workload: everything that decides what is trained, as one frozen value."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
-from trainload.checked import Bounds
 from trainload.errors import WorkloadError
-from trainload.workload.data.datasets import Data
 from trainload.workload.graph.layers import LayerGraph
+from trainload_worker.protocol.data import Data
+from trainload_worker.protocol.training import Optimizer, Precision, Seeds, Training
 
-OptimizerName = Literal["adam", "adamw", "sgd", "rmsprop", "adagrad"]
-Precision = Literal["float32", "bf16"]
-Validate = Literal["epoch", "end", "never"]
-Loader = Literal["cache", "native"]
-Positive = Annotated[float, Bounds(above=0)]
-NotNegative = Annotated[float, Bounds(low=0)]
-Seed = Annotated[int, Bounds(low=0, high=2**31 - 1)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Optimizer:
-    """The update rule; the defaults are study L's."""
-
-    name: OptimizerName = "adam"
-    learning_rate: Positive = 1e-4
-    weight_decay: NotNegative = 1e-4
-    momentum: Annotated[float, Bounds(low=0, below=1)] = 0.9
-    """Used by sgd alone."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seeds:
-    """One seed for each source of chance, so that each can vary alone."""
-
-    data: Seed = 0
-    split: Seed = 0
-    data_order: Seed = 0
-    weights: Seed = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """How long, in which portions and how it is fed and validated; batch 512 is study L's."""
-
-    batch_size: Annotated[int, Bounds(low=1, high=10**8)] = 512
-    epochs: Annotated[int, Bounds(low=1, high=10**7)] = 10
-    max_steps: Annotated[int, Bounds(low=1)] | None = None
-    """Stop after so many steps, wherever the epoch stands; None trains all epochs."""
-    precision: Precision = "float32"
-    validate: Validate = "epoch"
-    """When the validation rows are run over: after each epoch, the last one, or never."""
-    top: tuple[Annotated[int, Bounds(low=1)], ...] = ()
-    """Each n whose top-n accuracy is counted."""
-    loader: Loader = "cache"
-    """Who brings the training rows: our memory-mapped cache, or the framework's own pipeline."""
-    loader_workers: Annotated[int, Bounds(low=0, high=256)] = 2
-    """Processes or threads of a native loader."""
-    optimizer: Optimizer = field(default_factory=Optimizer)
+__all__ = ["Optimizer", "Precision", "Seeds", "Training", "Workload"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,21 +45,3 @@ class Workload:
     def epochs(self) -> int:
         """Passes over the training data that are planned."""
         return self.training.epochs
-
-    def to_worker(self) -> dict[str, Any]:
-        """What the worker needs beyond the setting."""
-        return {
-            "graph": self.graph.to_json(),
-            "data": self.data.to_json(),
-            "training": asdict(self.training),
-            "seeds": asdict(self.seeds),
-        }
-
-    def to_json(self) -> dict[str, Any]:
-        """The form kept in run.json."""
-        return {
-            "model": self.model,
-            "model_options": dict(self.model_options),
-            "parameters": self.graph.parameters,
-            **self.to_worker(),
-        }

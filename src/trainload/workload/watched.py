@@ -21,7 +21,3 @@ class WatchedWorkload:
     def epochs(self) -> None:
         """Unknown: the program decides."""
         return
-
-    def to_json(self) -> dict[str, Any]:
-        """The form kept in run.json."""
-        return {"model": self.name, "watched": dict(self.config)}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import random
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Mapping, Sequence, Union
+from typing import Any, Sequence, Union
 
 from trainload_worker.errors import DataError
+from trainload_worker.protocol.events import BrokenFile, ImageCache
 
 Buffer = Union["array[Any]", memoryview]
 """What every framework can wrap without a copy; writable, since torch asks for that."""
@@ -43,8 +44,11 @@ class Dataset:
     """The first row of the data's own validation set, which stands last; None without one."""
     files: Sequence[str] = ()
     """Where each row's image was read from; empty unless a loader is to read it again."""
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    """What the run's record should say about where the data came from."""
+    cache: ImageCache | None = None
+    """The file of decoded images it was read from."""
+    broken_count: int | None = None
+    broken: Sequence[BrokenFile] = ()
+    """The first few image files that could not be decoded."""
 
     @property
     def row_count(self) -> int:

@@ -10,14 +10,15 @@ from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.image_arrays import Cifar10Source, MnistSource
 from trainload_worker.data.image_folder import FolderSource, ManifestSource
 from trainload_worker.errors import DataError
-from trainload_worker.protocol.spec import ImagesSpec
+from trainload_worker.protocol.data import ImageData
+from trainload_worker.protocol.events import BrokenFile, ImageCache
 
 _NAMED_BROKEN = 20
 """So many broken files are named in the run's record; the cache names all."""
 
 
-def load_images(spec: ImagesSpec, with_files: bool = False) -> Dataset:
-    """The images in memory-mapped form; broken ones are left out and told in the notes.
+def load_images(spec: ImageData, with_files: bool = False) -> Dataset:
+    """The images in memory-mapped form; broken ones are left out and named.
 
     `with_files` tells where each of them was read from too.
     """
@@ -36,19 +37,15 @@ def load_images(spec: ImagesSpec, with_files: bool = False) -> Dataset:
         form="uint8",
         validation_from=cached.train_rows if spec.own_validation else None,
         files=_list_files(source, cached) if with_files else (),
-        notes={
-            "cache": {
-                "path": cached.path,
-                "built_by_this_run": cached.built,
-                "layout": "NCHW",
-                "shape": list(spec.shape),
-                "resize": spec.resize,
-            },
-            "broken_count": len(cached.broken),
-            "broken": [
-                {"file": name, "reason": reason} for name, reason in cached.broken[:_NAMED_BROKEN]
-            ],
-        },
+        cache=ImageCache(
+            path=cached.path,
+            built_by_this_run=cached.built,
+            layout="NCHW",
+            shape=spec.shape,
+            resize=spec.resize,
+        ),
+        broken_count=len(cached.broken),
+        broken=[BrokenFile(name, reason) for name, reason in cached.broken[:_NAMED_BROKEN]],
     )
 
 
@@ -58,9 +55,9 @@ def _list_files(source: ImageSource, cached: CachedImages) -> list[str]:
     return [name for name in names if name not in gone]
 
 
-def _open_source(spec: ImagesSpec) -> ImageSource:
-    if spec.source in ("folder", "subset"):
-        kind_of_list = FolderSource if spec.source == "folder" else ManifestSource
+def _open_source(spec: ImageData) -> ImageSource:
+    if spec.kind in ("folder", "subset"):
+        kind_of_list = FolderSource if spec.kind == "folder" else ManifestSource
         return kind_of_list(spec.path, spec.shape, spec.classes, spec.own_validation)
-    kind = MnistSource if spec.source == "mnist" else Cifar10Source
+    kind = MnistSource if spec.kind == "mnist" else Cifar10Source
     return kind(spec.path, spec.shape, spec.resize, spec.own_validation)

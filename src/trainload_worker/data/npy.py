@@ -11,7 +11,7 @@ from typing import Any, Mapping
 
 from trainload_worker.data.dataset import Buffer, Dataset
 from trainload_worker.errors import DataError
-from trainload_worker.protocol.spec import ArraySpec, NpySpec
+from trainload_worker.protocol.data import NpyArray, NpyData
 
 CODES: Mapping[str, str] = {
     "<f4": "f",
@@ -28,7 +28,7 @@ CODES: Mapping[str, str] = {
 """npy's name of a type -> that of Python's buffers."""
 
 
-def load_npy(spec: NpySpec) -> Dataset:
+def load_npy(spec: NpyData) -> Dataset:
     """The arrays as rows; float32, uint8 and int64 stay on disk until they are touched."""
     features = _map(spec.features)
     if spec.labels is None:
@@ -55,7 +55,7 @@ def load_npy(spec: NpySpec) -> Dataset:
     )
 
 
-def _as_stream(spec: NpySpec, values: memoryview) -> Dataset:
+def _as_stream(spec: NpyData, values: memoryview) -> Dataset:
     steps = spec.shape[0]
     rows = (len(values) - 1) // steps
     if rows < 2:
@@ -77,7 +77,7 @@ def _as_stream(spec: NpySpec, values: memoryview) -> Dataset:
     )
 
 
-def _map(spec: ArraySpec) -> memoryview:
+def _map(spec: NpyArray) -> memoryview:
     if sys.byteorder != "little" or spec.dtype not in CODES:
         raise DataError(f"{spec.path}: values of type {spec.dtype} cannot be read here")
     code: Any = CODES[spec.dtype]

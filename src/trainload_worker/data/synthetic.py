@@ -12,7 +12,7 @@ from array import array
 
 from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.tokens import draw_labelled_tokens, draw_stream
-from trainload_worker.protocol.spec import SyntheticSpec
+from trainload_worker.protocol.data import SyntheticData
 
 _CELLS = 7
 """Patches of one colour along each side of an image's pattern."""
@@ -27,7 +27,7 @@ _NOISE_VALUES = 65_536
 _PATTERN_SIZE = 0.5
 
 
-def make_synthetic(spec: SyntheticSpec, seed: int) -> Dataset:
+def make_synthetic(spec: SyntheticData, seed: int) -> Dataset:
     """The examples that the specification asks for; the same for the same seed."""
     chance = random.Random(f"synthetic-{spec.form}-{seed}")
     if spec.form == "token_stream":
@@ -66,7 +66,7 @@ def draw_labels(rows: int, classes: int, chance: random.Random) -> array[int]:
 
 
 def _draw_images(
-    spec: SyntheticSpec, labels: array[int], chance: random.Random, seed: int
+    spec: SyntheticData, labels: array[int], chance: random.Random, seed: int
 ) -> memoryview:
     """Bytes row after row.
 
@@ -113,7 +113,7 @@ def _draw_patch(own: int, chance: random.Random) -> int:
 
 
 def _draw_vectors(
-    spec: SyntheticSpec, labels: array[int], chance: random.Random, seed: int
+    spec: SyntheticData, labels: array[int], chance: random.Random, seed: int
 ) -> array[float]:
     size = math.prod(spec.shape)
     noise = array("f", [chance.gauss(0.0, 1.0) for _ in range(_NOISE_VALUES + size)])

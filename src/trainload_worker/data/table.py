@@ -9,10 +9,10 @@ from typing import Iterable
 
 from trainload_worker.data.dataset import Dataset
 from trainload_worker.errors import DataError
-from trainload_worker.protocol.spec import CsvSpec
+from trainload_worker.protocol.data import CsvData
 
 
-def load_csv(spec: CsvSpec) -> Dataset:
+def load_csv(spec: CsvData) -> Dataset:
     """The table's rows in file order, features as they stand; DataError says file, line, column."""
     try:
         with open(spec.path, newline="", encoding="utf-8-sig") as file:
@@ -25,7 +25,7 @@ def load_csv(spec: CsvSpec) -> Dataset:
         raise DataError(f"{spec.path}: {error}") from error
 
 
-def _read_rows(spec: CsvSpec, file: Iterable[str]) -> Dataset:
+def _read_rows(spec: CsvData, file: Iterable[str]) -> Dataset:
     reader = csv.reader(file)
     header = next(reader, None)
     if header is None:
@@ -61,7 +61,7 @@ def _read_rows(spec: CsvSpec, file: Iterable[str]) -> Dataset:
     )
 
 
-def _position(spec: CsvSpec, header: list[str], name: str) -> int:
+def _position(spec: CsvData, header: list[str], name: str) -> int:
     if name not in header:
         raise DataError(f"{spec.path}, line 1: there is no column {name!r}")
     return header.index(name)

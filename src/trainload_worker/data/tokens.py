@@ -9,7 +9,7 @@ import random
 from array import array
 
 from trainload_worker.data.dataset import Dataset
-from trainload_worker.protocol.spec import SyntheticSpec
+from trainload_worker.protocol.data import SyntheticData
 
 _FOLLOWED_SHARE = 0.6
 """How often a token of a stream is followed by its own successor."""
@@ -18,7 +18,7 @@ _TELLING_SHARE = 0.3
 _TELLING_TOKENS = 8
 
 
-def draw_stream(spec: SyntheticSpec, chance: random.Random) -> Dataset:
+def draw_stream(spec: SyntheticData, chance: random.Random) -> Dataset:
     """One long text, cut into rows: each token has a successor that often follows it."""
     steps, vocabulary = spec.shape[0], spec.classes
     successors: dict[int, int] = {}
@@ -43,7 +43,7 @@ def draw_stream(spec: SyntheticSpec, chance: random.Random) -> Dataset:
     )
 
 
-def draw_labelled_tokens(spec: SyntheticSpec, labels: array[int], chance: random.Random) -> Dataset:
+def draw_labelled_tokens(spec: SyntheticData, labels: array[int], chance: random.Random) -> Dataset:
     """Rows of tokens, some of which belong to a few that the row's class prefers."""
     steps, vocabulary = spec.shape[0], spec.vocabulary or 2
     telling = [

@@ -12,7 +12,7 @@ from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.split import Split
 from trainload_worker.errors import FrameworkError, SpecError
 from trainload_worker.process.events import EventWriter
-from trainload_worker.protocol.spec import LayersSpec, Spec
+from trainload_worker.protocol.spec import LayersSpec, TrainSpec
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.state import ModelState
 
@@ -123,7 +123,7 @@ class KeptBackend(Backend, Protocol):
         """Where its steps take their rows from; there once the model is built."""
 
 
-def create_backend(spec: Spec) -> KeptBackend:
+def create_backend(spec: TrainSpec) -> KeptBackend:
     """Imports the framework and readies its backend; FrameworkError where it cannot be imported."""
     if spec.framework not in BACKENDS:
         known = ", ".join(sorted(BACKENDS))
@@ -173,7 +173,7 @@ def create_layer_probe(framework: str, events: EventWriter, layers: LayersSpec |
 
 
 def watch_layers(
-    backend: Backend, spec: Spec, summaries: Sequence[LayerSummary], events: EventWriter
+    backend: Backend, spec: TrainSpec, summaries: Sequence[LayerSummary], events: EventWriter
 ) -> tuple[Backend, Probe]:
     """The backend to train with and the probe that tells layers apart, where that is asked for."""
     if spec.layers is None or spec.framework == "torch":

@@ -1,51 +1,33 @@
-"""Turns the way a run ended into an outcome, one line of reason and an exit code."""
+"""Turns what ended a run into its last event: an outcome and one line of reason."""
 
 from __future__ import annotations
 
 import os
 import traceback
-from dataclasses import dataclass
 
 from trainload_worker.errors import WorkerProblem
 from trainload_worker.process.signals import Interrupted
-
-EXIT_BAD_SPEC = 2
-EXIT_EVENTS_LOST = 74  # EX_IOERR of sysexits.h
-
-EXIT_CODES = {"completed": 0, "failed": 1, "killed": 1, "out_of_memory": 3, "interrupted": 130}
+from trainload_worker.protocol.events import End
+from trainload_worker.protocol.outcomes import WorkerOutcome
 
 _MEMORY_WORDS = ("out of memory", "can't allocate memory", "defaultcpuallocator")
 _PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _REASON_CHARACTERS = 240
 
 
-@dataclass(frozen=True)
-class Ending:
-    """How a run ended; `reason` is None for a completed one."""
-
-    outcome: str
-    reason: str | None
-    rank: int | None = None
-    """Which of several processes ended it; None where none did, or there is only one."""
-    signal: int | None = None
-    """The signal that ended that process without a last word."""
-    events_lost: int = 0
-    """Events that processes other than the writing one could not write."""
-
-
-def classify(error: BaseException, phase: str, folder: str | None = None) -> Ending:
+def classify(error: BaseException, phase: str, folder: str | None = None) -> End:
     """The ending that an exception means; the reason says what, and where.
 
     Where is the innermost line of a file in `folder`, by default this package's own.
     """
     if isinstance(error, Interrupted):
-        return Ending("interrupted", str(error))
+        return End("interrupted", str(error))
     if isinstance(error, WorkerProblem):
-        return Ending("failed", _one_line(str(error)))
-    outcome = "out_of_memory" if is_out_of_memory(error) else "failed"
+        return End("failed", _one_line(str(error)))
+    outcome: WorkerOutcome = "out_of_memory" if is_out_of_memory(error) else "failed"
     text = _one_line(str(error))
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return Ending(outcome, f"{what} ({phase}{_place(error, folder)})")
+    return End(outcome, f"{what} ({phase}{_place(error, folder)})")
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -5,7 +5,22 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import Any
+import platform
+import time
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
+
+from trainload_worker.protocol.checked import to_json
+from trainload_worker.protocol.events import (
+    Event,
+    Hello,
+    Obtained,
+    ObtainedAccelerator,
+    SettingTaken,
+    event_fields,
+)
+
+if TYPE_CHECKING:
+    from trainload_worker.frameworks.backends import Opened
 
 
 class EventWriter:
@@ -25,18 +40,18 @@ class EventWriter:
         self._torn = False
         self.lost_count = 0
 
-    def write(self, kind: str, **fields: Any) -> bool:
+    def write(self, event: Event) -> bool:
         """Writes one event; False when it was lost. NaN and infinities become null.
 
         Nothing in a process forked from this one: what it does is not the run's to tell.
         """
         if os.getpid() != self._pid:
             return True
-        event = {"kind": kind, **fields}
+        content = event_fields(event)
         try:
-            text = json.dumps(event, allow_nan=False, separators=(",", ":"))
+            text = _dump(content)
         except ValueError:
-            text = json.dumps(finite_or_null(event), allow_nan=False, separators=(",", ":"))
+            text = _dump(finite_or_null(to_json(content)))
         return self._write_line(text.encode("ascii") + b"\n")
 
     def mend(self) -> None:
@@ -75,6 +90,45 @@ class EventWriter:
             os.close(descriptor)
         except OSError:
             pass
+
+
+def greet(events: EventWriter, framework: str, opened: Opened, notes: Sequence[str]) -> None:
+    """Writes the first words of a run: clocks, versions, and what became of the setting."""
+    events.write(
+        Hello(
+            t_s=time.monotonic(),
+            wall_s=time.time(),
+            pid=os.getpid(),
+            python=platform.python_version(),
+            framework=framework,
+            framework_version=opened.version,
+            software=dict(opened.software),
+        )
+    )
+    found = opened.accelerators
+    obtained = Obtained(
+        cores=read_cores(),
+        threads=opened.threads,
+        device=opened.device,
+        accelerators=None if found is None else tuple(_accelerator(one) for one in found),
+        notes=(*notes, *opened.notes),
+    )
+    events.write(SettingTaken(obtained))
+
+
+def _accelerator(found: Mapping[str, str | None]) -> ObtainedAccelerator:
+    return ObtainedAccelerator(name=found.get("name"), uuid=found.get("uuid"))
+
+
+def read_cores() -> tuple[int, ...] | None:
+    """The cores this process may use; None where the system does not tell."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def _dump(content: Any) -> str:
+    return json.dumps(content, allow_nan=False, separators=(",", ":"), default=to_json)
 
 
 def finite_or_null(value: Any) -> Any:

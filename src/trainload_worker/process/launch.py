@@ -14,11 +14,14 @@ import signal
 import socket
 import subprocess
 import time
+from dataclasses import replace
 from typing import Any, Mapping
 
-from trainload_worker.process.endings import EXIT_CODES, EXIT_EVENTS_LOST, Ending
 from trainload_worker.process.signals import DRIVER_DIED, StopRequest
-from trainload_worker.protocol.spec import LaunchSpec
+from trainload_worker.protocol.checked import CheckError
+from trainload_worker.protocol.events import End, RankEnd, parse_event
+from trainload_worker.protocol.outcomes import EXIT_EVENTS_LOST
+from trainload_worker.protocol.spec import LaunchSpec, ScriptSpec, dump_spec
 
 SETTLE_S = 1.0
 """How long ranks may end by themselves after the first trouble: each leaves its own last word."""
@@ -38,7 +41,7 @@ _LINE = re.compile(rb"[^\r\n]*(?:\r\n|[\r\n])")
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-def launch_ranks(spec: LaunchSpec, stop: StopRequest) -> Ending:
+def launch_ranks(spec: LaunchSpec, stop: StopRequest) -> End:
     """Runs every rank to its end, or ends all where one fails; none is left when this returns."""
     launcher = _Launcher(spec, stop)
     with stop.shielded(patience_s=None), _WakeUps() as wake_ups:
@@ -82,19 +85,18 @@ def rank_environment(
     }
 
 
-def rank_document(spec: LaunchSpec, rank: int) -> dict[str, Any]:
+def rank_spec(spec: LaunchSpec, rank: int) -> ScriptSpec:
     """The specification of one rank."""
-    files = spec.ranks[rank]
-    document = {key: value for key, value in spec.document.items() if key != "processes"}
-    if document.get("layers") is not None:
-        layers = {"file_form": files.window_form, "leads": rank == 0}
-        document["layers"] = {**document["layers"], **layers}
-    return {
-        **document,
-        "events_path": files.events_path,
-        "rank": rank,
-        "parent_pid": os.getpid(),
-    }
+    files, layers = spec.ranks[rank], spec.script.layers
+    if layers is not None:
+        layers = replace(layers, file_form=files.window_form, leads=rank == 0)
+    return replace(
+        spec.script,
+        events_path=files.events_path,
+        rank=rank,
+        parent_pid=os.getpid(),
+        layers=layers,
+    )
 
 
 class _Launcher:
@@ -104,7 +106,7 @@ class _Launcher:
         self._spec = spec
         self._stop = stop
         self._ranks: list[_Rank] = []
-        self._start_failure: Ending | None = None
+        self._start_failure: End | None = None
         self._terminate_s: float | None = None
         self._stopped = False
 
@@ -119,7 +121,7 @@ class _Launcher:
                 self._ranks.append(_Rank(self._spec, rank, environment))
             except OSError as error:
                 reason = f"rank {rank}: cannot be started: {error.strerror}"
-                self._start_failure = Ending("failed", reason, rank=rank)
+                self._start_failure = End("failed", reason, rank=rank)
                 return
 
     def follow(self, wake_ups: _WakeUps) -> None:
@@ -142,19 +144,19 @@ class _Launcher:
                 rank.wait()
             rank.output.close()
 
-    def ending(self) -> Ending:
+    def ending(self) -> End:
         """How the run ended, by its first failing rank; call it when all have ended."""
         lost = sum(rank.events_lost for rank in self._ranks)
         if self._start_failure is not None:
             return self._start_failure
         failed = [rank for rank in self._ranks if rank.failed]
         if not failed:
-            return Ending("completed", None, events_lost=lost)
+            return End("completed", None, events_lost=lost)
         if self._stopped:
-            return Ending("interrupted", self._stop.reason, events_lost=lost)
+            return End("interrupted", self._stop.reason, events_lost=lost)
         first = min((rank for rank in failed if not rank.told), key=_blame_order)
         found = first.ending()
-        return Ending(
+        return End(
             found.outcome,
             f"rank {first.number}: {found.reason}",
             rank=first.number,
@@ -191,7 +193,7 @@ class _Rank:
         self.number = number
         self.told = False
         self._events_path = spec.ranks[number].events_path
-        self._word: Mapping[str, Any] = {}
+        self._word: RankEnd | None = None
         self._seen_s: float | None = None
         # No session of its own: who ends the launcher's group ends the ranks as well.
         self._process = subprocess.Popen(
@@ -204,7 +206,7 @@ class _Rank:
         assert self._process.stdout is not None and self._process.stdin is not None
         self.output = _Output(self._process.stdout, f"[rank {number}] " if number else "")
         try:
-            self._process.stdin.write(json.dumps(rank_document(spec, number)).encode())
+            self._process.stdin.write(dump_spec(rank_spec(spec, number)))
             self._process.stdin.close()
         except BrokenPipeError:
             pass  # it is gone already; its end tells
@@ -248,26 +250,25 @@ class _Rank:
     @property
     def events_lost(self) -> int:
         """Events that it could not write, as far as it could tell."""
-        lost = self._word.get("events_lost")
-        return lost if isinstance(lost, int) else 0
+        return 0 if self._word is None else self._word.events_lost
 
     @property
     def ended_s(self) -> float:
         """When it ended by its own word, or else was seen to have ended."""
-        t_s = self._word.get("t_s")
-        return t_s if isinstance(t_s, float) else self._seen_s or 0.0
+        said_s = None if self._word is None else self._word.t_s
+        return said_s if said_s is not None else self._seen_s or 0.0
 
-    def ending(self) -> Ending:
+    def ending(self) -> End:
         """How it ended, whether or not it could say so."""
-        status, outcome = self._process.returncode, self._word.get("outcome")
-        if outcome in EXIT_CODES and (outcome != "completed" or status == 0):
-            return Ending(str(outcome), self._word.get("reason"))
+        status, word = self._process.returncode, self._word
+        if word is not None and (word.outcome != "completed" or status == 0):
+            return End(word.outcome, word.reason)
         if status < 0:
             return _signal_ending(-status)
         if status == EXIT_EVENTS_LOST:
-            return Ending("failed", "its events could not be written (disk full?)")
-        words = "" if outcome else " and no last word"
-        return Ending("failed", f"ended with status {status}{words}")
+            return End("failed", "its events could not be written (disk full?)")
+        words = "" if word is not None else " and no last word"
+        return End("failed", f"ended with status {status}{words}")
 
 
 class _Output:
@@ -354,33 +355,33 @@ def _blame_order(rank: _Rank) -> tuple[bool, bool, float]:
     return (found.outcome != "out_of_memory", not silent, rank.ended_s)
 
 
-def _signal_ending(number: int) -> Ending:
+def _signal_ending(number: int) -> End:
     try:
         name = signal.Signals(number).name
     except ValueError:
         name = f"signal {number}"
     if number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        return Ending("killed", f"killed by {name}", signal=number)
-    return Ending("failed", f"crashed with {name}; see worker.log", signal=number)
+        return End("killed", f"killed by {name}", signal=number)
+    return End("failed", f"crashed with {name}; see worker.log", signal=number)
 
 
-def _read_last_word(path: str) -> Mapping[str, Any]:
-    """The `rank_end` event of a rank; empty where it left none."""
+def _read_last_word(path: str) -> RankEnd | None:
+    """The last event of a rank; None where it left none."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _TAIL_BYTES))
             lines = file.read().split(b"\n")
     except OSError:
-        return {}
+        return None
     for line in reversed(lines):
         try:
-            event = json.loads(line)
-        except ValueError:
+            event = parse_event(json.loads(line))
+        except (ValueError, CheckError):
             continue
-        if isinstance(event, dict) and event.get("kind") == "rank_end":
+        if isinstance(event, RankEnd):
             return event
-    return {}
+    return None
 
 
 def _print_bytes(data: bytes) -> None:

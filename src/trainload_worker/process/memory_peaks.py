@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from trainload_worker.protocol.events import MemoryUse
+
 
 class MemoryPeaks:
     """Peaks from its creation on; a figure is None where nothing tells it."""
@@ -20,16 +22,16 @@ class MemoryPeaks:
         if cuda is not None:
             cuda.reset_peak_memory_stats()
 
-    def read(self) -> dict[str, int | None]:
+    def read(self) -> MemoryUse:
         """Resident memory at the start and its peak since; torch's allocator on its device."""
         cuda = _cuda()
-        return {
-            "start_rss_bytes": self._start_bytes,
+        return MemoryUse(
+            start_rss_bytes=self._start_bytes,
             # Without the reset the kernel's figure may be of a time before the start.
-            "peak_rss_bytes": _read_status("VmHWM") if self._reset else None,
-            "peak_allocated_bytes": None if cuda is None else int(cuda.max_memory_allocated()),
-            "peak_reserved_bytes": None if cuda is None else int(cuda.max_memory_reserved()),
-        }
+            peak_rss_bytes=_read_status("VmHWM") if self._reset else None,
+            peak_allocated_bytes=None if cuda is None else int(cuda.max_memory_allocated()),
+            peak_reserved_bytes=None if cuda is None else int(cuda.max_memory_reserved()),
+        )
 
 
 def _cuda() -> Any:

@@ -12,10 +12,22 @@ import types
 import typing
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, Iterable, List, Literal, Mapping, Optional, Sequence, Type, TypeVar, Union
+from typing import (
+    Any,
+    Callable,
+    Iterable,
+    List,
+    Literal,
+    Mapping,
+    Optional,
+    Sequence,
+    Type,
+    TypeVar,
+    Union,
+)
 
 if sys.version_info >= (3, 9):
-    from typing import Annotated
+    from typing import Annotated as Annotated
 else:
 
     class Annotated:
@@ -58,9 +70,10 @@ class Bounds:
         return None
 
 
-def not_written(default: Any) -> Any:
-    """A dataclass field that `to_json` leaves out."""
-    return field(default=default, compare=False, repr=False, metadata={_NOT_WRITTEN: True})
+def not_written(factory: Callable[[], Any]) -> Any:
+    """A dataclass field that `to_json` leaves out; `factory` makes its default."""
+    kept = {_NOT_WRITTEN: True}
+    return field(default_factory=factory, compare=False, repr=False, metadata=kept)
 
 
 def build_checked(cls: Type[T], values: Any, where: str) -> T:
@@ -71,9 +84,10 @@ def build_checked(cls: Type[T], values: Any, where: str) -> T:
 def read_leniently(cls: Type[T], values: Any, notes: List[str]) -> T:
     """As `build_checked` for what others wrote, now or later.
 
-    Unknown names are passed over. A wrong value becomes missing (None, or an empty list or
-    object), and a line in `notes` says which and why; where its type admits no missing value, the
-    whole object around it is missing. CheckError where even `cls` itself would be.
+    Unknown names are passed over. A wrong value becomes missing (None, an empty list or object, or
+    a part of which nothing is known), and a line in `notes` says which and why; where its type
+    admits no missing value, the whole object around it is missing. CheckError where even `cls`
+    itself would be.
     """
     return _Reader("", notes).build(cls, values, "")
 
@@ -137,6 +151,13 @@ def to_json(value: Any) -> Any:
 
 
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_PLAIN: Mapping[Any, set[type]] = {
+    int: {int},
+    float: {float},
+    str: {str},
+    Optional[float]: {float, type(None)},
+}
+"""Items that need no look one by one where the types are right."""
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -204,12 +225,9 @@ class _Reader:
             return tuple(
                 self.check(i, v, f"{path}[{n}]") for n, (i, v) in enumerate(zip(inner, value))
             )
-        item, plain = inner[0], inner[0] is float or inner[0] is int
-        if (
-            plain
-            and set(map(type, value)) <= {inner[0]}
-            and (inner[0] is int or _all_finite(value))
-        ):
+        item = inner[0]
+        plain = _PLAIN.get(item)
+        if plain and set(map(type, value)) <= plain and _all_finite(value, plain):
             return tuple(value)  # long lists of numbers, the usual case
         found = []
         for position, one in enumerate(value):
@@ -300,6 +318,9 @@ def _missing_of(annotation: Any) -> Any:
         return ()
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {}
+    if isinstance(base, type) and is_dataclass(base):
+        needed = any(needed for _, needed in _fields_of(base).values())
+        return _NEVER_MISSING if needed else base()
     return _NEVER_MISSING
 
 
@@ -327,8 +348,8 @@ def _choosing(members: Sequence[Any]) -> set[str]:
     return set.intersection(*named)
 
 
-def _all_finite(values: Sequence[Any]) -> bool:
-    return all(map(math.isfinite, values))
+def _all_finite(values: Sequence[Any], kinds: set[type]) -> bool:
+    return float not in kinds or all(map(math.isfinite, filter(None, values)))
 
 
 def _unwrap(annotation: Any) -> tuple[Any, Bounds | None]:

@@ -1,183 +1,92 @@
-"""The run's specification as frozen values; touches no device or disk."""
+"""What a worker is told to do, as frozen values: train a graph, run a script, launch, or trace.
 
-from __future__ import annotations
+The driver builds one and writes it on the worker's standard input; touches no device or disk.
+"""
 
-from dataclasses import dataclass
-from typing import Any, Mapping, Union
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal, Mapping, Optional, Tuple, Union
 
-from trainload_worker.protocol.run_options import LoaderSpec, ResumeSpec, SaveSpec, ValidationSpec
+from trainload_worker.errors import SpecError
+from trainload_worker.protocol.checked import (
+    Annotated,
+    Bounds,
+    CheckError,
+    check_value,
+    to_json,
+)
+from trainload_worker.protocol.data import Data, Size
+from trainload_worker.protocol.graph import GraphSpec
+from trainload_worker.protocol.training import Positive, Seeds, Training
 
-
-@dataclass(frozen=True)
-class LayerSpec:
-    """One named layer of the graph; shapes leave the batch dimension out."""
-
-    name: str
-    kind: str
-    inputs: tuple[str, ...]
-    attributes: Mapping[str, Any]
-    output_shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class GraphSpec:
-    """A layer graph in topological order."""
-
-    name: str
-    layers: tuple[LayerSpec, ...]
-    output: str
-
-
-@dataclass(frozen=True)
-class KeypointsSpec:
-    """A generated set of pose frames: `class_counts` rows of each class."""
-
-    class_counts: Mapping[str, int]
-    features: int
-    validation_fraction: float
-
-
-@dataclass(frozen=True)
-class CsvSpec:
-    """A table on disk; without a group column each row is its own group."""
-
-    path: str
-    label_column: str
-    group_column: str | None
-    feature_columns: tuple[str, ...]
-    classes: tuple[str, ...]
-    validation_fraction: float
-
-
-@dataclass(frozen=True)
-class SyntheticSpec:
-    """Examples drawn from the seed; `classes` counts the tokens of a stream."""
-
-    form: str
-    """images (uint8), tokens (int64), token_stream (int64) or vectors (float32)."""
-    shape: tuple[int, ...]
-    rows: int
-    classes: int
-    vocabulary: int | None
-    validation_fraction: float
-
-
-@dataclass(frozen=True)
-class ImagesSpec:
-    """Images on disk, brought to `shape` (channels, height, width) once and kept in `cache`."""
-
-    source: str
-    """folder, subset, cifar10 or mnist."""
-    path: str
-    shape: tuple[int, ...]
-    classes: tuple[str, ...]
-    resize: str
-    """none, pad, nearest, or fit: scaled to cover, then cut at the centre."""
-    own_validation: bool
-    """Whether the data's own validation images are used, and not a share of all."""
-    cache: str
-    validation_fraction: float
-
-
-@dataclass(frozen=True)
-class ArraySpec:
-    """The values of an npy file: its type as npy writes it, its shape, and where they begin."""
-
-    path: str
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int
-
-
-@dataclass(frozen=True)
-class NpySpec:
-    """Arrays on disk; without labels the features are a stream of tokens."""
-
-    features: ArraySpec
-    labels: ArraySpec | None
-    shape: tuple[int, ...]
-    """Of one example."""
-    classes: int
-    validation_fraction: float
-
-
-DataSpec = Union[KeypointsSpec, CsvSpec, SyntheticSpec, ImagesSpec, NpySpec]
-
-
-@dataclass(frozen=True)
-class OptimizerSpec:
-    """An optimizer by name; `momentum` is read by sgd alone."""
-
-    name: str
-    learning_rate: float
-    weight_decay: float
-    momentum: float
-
-
-@dataclass(frozen=True)
-class TrainingSpec:
-    """How long and how to train; `max_steps` of None means every epoch in full."""
-
-    batch_size: int
-    epochs: int
-    max_steps: int | None
-    optimizer: OptimizerSpec
-    precision: str
-    validation: ValidationSpec
-    loader: LoaderSpec
-
-
-@dataclass(frozen=True)
-class SeedsSpec:
-    """The four independent sources of chance."""
-
-    data_order: int
-    weights: int
-    split: int
-    data: int
+FORMAT: Literal[2] = 2
+Share = Annotated[float, Bounds(above=0, below=1)]
 
 
 @dataclass(frozen=True)
 class SettingSpec:
     """The part of the machine to use; None leaves that part as the process found it."""
 
-    cores: tuple[int, ...] | None
-    threads: int | None
-    accelerators: tuple[str, ...]
+    cores: Optional[Tuple[int, ...]] = None
+    threads: Optional[Size] = None
+    accelerators: Tuple[str, ...] = ()
+    """Their UUIDs."""
 
 
 @dataclass(frozen=True)
 class LayersSpec:
     """Tracing of layers: its share of the training time, and where windows are saved."""
 
-    budget: float
+    budget: Share
     folder: str
     file_form: str
     """A file's name, with `{index}` for the number of the window."""
-    plan: str | None = None
+    plan: Optional[str] = None
     """Where processes that train together agree on windows; None for one alone."""
     leads: bool = True
     """Whether this process decides for the others."""
 
 
 @dataclass(frozen=True)
-class Spec:
+class SaveSpec:
+    """Where checkpoints are left: at the end, and after every `every` epochs where told."""
+
+    path: str
+    epoch_form: str
+    """Path of a checkpoint between epochs, with `{epoch}` for the epochs that are done."""
+    every: Optional[Size] = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """What the driver knows of the run, written into the file as it is."""
+
+
+@dataclass(frozen=True)
+class ResumeSpec:
+    """The checkpoint that the training continues."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class TrainSpec:
     """All that a run of a layer graph needs to know."""
 
     events_path: str
     framework: str
     graph: GraphSpec
-    data: DataSpec
-    training: TrainingSpec
-    seeds: SeedsSpec
+    data: Data
+    training: Training
+    seeds: Seeds
     setting: SettingSpec
-    parent_pid: int | None
-    fake: Mapping[str, Any]
-    layers: LayersSpec | None
-    save: SaveSpec | None = None
-    resume: ResumeSpec | None = None
+    parent_pid: Optional[int] = None
+    fake: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the fake framework."""
+    layers: Optional[LayersSpec] = None
+    save: Optional[SaveSpec] = None
+    resume: Optional[ResumeSpec] = None
     validate_only: bool = False
     """Trains nothing: the checkpoint of `resume` is scored on the validation rows."""
+    task: Literal["train"] = "train"
+    format: Literal[2] = 2
 
 
 @dataclass(frozen=True)
@@ -187,12 +96,14 @@ class ScriptSpec:
     events_path: str
     framework: str
     path: str
-    arguments: tuple[str, ...]
     setting: SettingSpec
-    parent_pid: int | None
-    layers: LayersSpec | None
-    rank: int | None
+    arguments: Tuple[str, ...] = ()
+    parent_pid: Optional[int] = None
+    layers: Optional[LayersSpec] = None
+    rank: Optional[Annotated[int, Bounds(low=0)]] = None
     """Which of several processes this is; None for the only one."""
+    task: Literal["script"] = "script"
+    format: Literal[2] = 2
 
 
 @dataclass(frozen=True)
@@ -208,13 +119,19 @@ class LaunchSpec:
     """All that is needed to run a user's script in several processes at once."""
 
     events_path: str
-    command: tuple[str, ...]
+    command: Tuple[str, ...]
     """Starts a worker, which reads its own specification from standard input."""
-    ranks: tuple[RankFiles, ...]
+    ranks: Tuple[RankFiles, ...]
     setting: SettingSpec
-    parent_pid: int | None
-    document: Mapping[str, Any]
-    """The specification itself, from which those of the ranks are made."""
+    script: ScriptSpec
+    """That of a rank, but for its number and its files."""
+    parent_pid: Optional[int] = None
+    task: Literal["launch"] = "launch"
+    format: Literal[2] = 2
+
+    def __post_init__(self) -> None:
+        if not self.command or not self.ranks:
+            raise CheckError(f"{'ranks' if self.command else 'command'} must not be empty")
 
 
 @dataclass(frozen=True)
@@ -232,21 +149,46 @@ class TraceSpec:
     events_path: str
     framework: str
     trace_path: str
-    target: str
-    """cuda or cpu: whose choices the step makes."""
-    capability: tuple[int, int]
-    """Of the GPU that is pretended, as CUDA numbers it."""
-    iterations: int
-    limit_s: float
+    target: Literal["cuda", "cpu"]
+    """Whose choices the step makes."""
+    iterations: Size
+    limit_s: Positive
     setting: SettingSpec
-    parent_pid: int | None
-    source: GraphSpec | BuildSpec | ScriptSpec
-    data: DataSpec | None
+    source: Union[GraphSpec, BuildSpec, ScriptSpec]
+    parent_pid: Optional[int] = None
+    capability: Tuple[int, int] = (9, 0)
+    """Of the GPU that is pretended, as CUDA numbers it."""
+    data: Optional[Data] = None
     """What the rows of a graph are; None for the user's own code."""
-    training: TrainingSpec | None
+    training: Optional[Training] = None
     """None for a script, which brings its own."""
     checkpoint_blocks: bool = False
-    """Whether blocks of the model are computed again on the way back instead of kept."""
+    """Whether blocks of the model are recomputed in the backward pass instead of kept."""
+    task: Literal["trace"] = "trace"
+    format: Literal[2] = 2
 
 
-AnySpec = Union[Spec, ScriptSpec, LaunchSpec, TraceSpec]
+AnySpec = Union[TrainSpec, ScriptSpec, LaunchSpec, TraceSpec]
+
+
+def parse_spec(text: "str | bytes") -> AnySpec:
+    """The specification in a JSON document; SpecError names the field that is wrong."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise SpecError(f"the specification is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise SpecError("the specification must be a JSON object")
+    found = document.get("format")
+    if found != FORMAT:
+        raise SpecError(f"the specification has format {found!r}; this worker reads {FORMAT}")
+    try:
+        spec: AnySpec = check_value(AnySpec, document, "the specification")
+    except CheckError as error:
+        raise SpecError(str(error)) from None
+    return spec
+
+
+def dump_spec(spec: AnySpec) -> bytes:
+    """The document that `parse_spec` reads back to an equal specification."""
+    return json.dumps(to_json(spec), allow_nan=False).encode("ascii")

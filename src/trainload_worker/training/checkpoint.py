@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from trainload_worker.errors import CheckpointError
 from trainload_worker.process.events import EventWriter
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.events import CheckpointSaved
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.safetensors_file import Tensors, load_tensors, save_tensors
 from trainload_worker.training.state import ModelState, Position, is_optimizers
 
@@ -35,7 +36,7 @@ class Resumed:
         state.load(kept, self.position.steps if own else 0)
 
 
-def open_resumed(spec: Spec) -> tuple[Resumed | None, list[str]]:
+def open_resumed(spec: TrainSpec) -> tuple[Resumed | None, list[str]]:
     """The checkpoint to begin from, None without one, and what the record should say of it."""
     if spec.resume is None:
         return None, []
@@ -62,7 +63,7 @@ def open_resumed(spec: Spec) -> tuple[Resumed | None, list[str]]:
 class Checkpoints:
     """Writes what a run was asked to save; a failure between epochs is told and passed over."""
 
-    def __init__(self, spec: Spec, state: ModelState, events: EventWriter) -> None:
+    def __init__(self, spec: TrainSpec, state: ModelState, events: EventWriter) -> None:
         self._spec = spec
         self._state = state
         self._events = events
@@ -75,7 +76,7 @@ class Checkpoints:
         try:
             self._write(save.epoch_form.format(epoch=position.epochs), position)
         except CheckpointError as error:
-            self._events.write("checkpoint", state="failed", reason=str(error))
+            self._events.write(CheckpointSaved("failed", reason=str(error)))
 
     def at_end(self, position: Position) -> None:
         """Saves the end; CheckpointError where that fails."""
@@ -97,12 +98,13 @@ class Checkpoints:
         }
         size = save_tensors(path, self._state.read(), metadata)
         self._events.write(
-            "checkpoint",
-            state="saved",
-            file=os.path.basename(path),
-            epoch=position.epochs,
-            step=position.steps,
-            bytes=size,
-            cost_s=time.monotonic() - start_s,
-            t_s=time.monotonic(),
+            CheckpointSaved(
+                state="saved",
+                file=os.path.basename(path),
+                epoch=position.epochs,
+                step=position.steps,
+                bytes=size,
+                cost_s=time.monotonic() - start_s,
+                t_s=time.monotonic(),
+            )
         )

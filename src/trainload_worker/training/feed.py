@@ -10,7 +10,8 @@ import time
 from array import array
 from typing import Any, Callable, Mapping, Protocol
 
-from trainload_worker.protocol.spec import ImagesSpec, Spec
+from trainload_worker.protocol.data import ImageData
+from trainload_worker.protocol.spec import TrainSpec
 
 _FILES: Mapping[str, str] = {
     "torch": "image files are decoded and resized by Pillow, as the cache's are",
@@ -60,13 +61,13 @@ class Feed:
         return batch
 
 
-def loader_notes(spec: Spec) -> list[str]:
+def loader_notes(spec: TrainSpec) -> list[str]:
     """What the record should say of a loader that is not our own."""
-    loader = spec.training.loader
-    if loader.kind != "native" or spec.framework not in _NAMES:
+    training = spec.training
+    if training.loader != "native" or spec.framework not in _NAMES:
         return []
     notes = [
-        f"training rows come from {_NAMES[spec.framework].format(loader.workers)}; "
+        f"training rows come from {_NAMES[spec.framework].format(training.loader_workers)}; "
         "validation rows from the cache"
     ]
     if reads_files(spec):
@@ -74,9 +75,9 @@ def loader_notes(spec: Spec) -> list[str]:
     return notes
 
 
-def reads_files(spec: Spec) -> bool:
+def reads_files(spec: TrainSpec) -> bool:
     """Whether a native loader opens image files; other data stands in arrays already."""
-    return isinstance(spec.data, ImagesSpec) and spec.data.source in ("folder", "subset")
+    return isinstance(spec.data, ImageData) and spec.data.kind in ("folder", "subset")
 
 
 def cut_batches(rows: array[int], batch_size: int) -> list[list[int]]:

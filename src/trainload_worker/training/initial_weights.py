@@ -28,7 +28,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Tuple
 import numpy
 
 from trainload_worker.errors import GraphError
-from trainload_worker.protocol.spec import GraphSpec, LayerSpec
+from trainload_worker.protocol.graph import GraphSpec, LayerSpec
 
 Shape = Tuple[int, ...]
 Shapes = Tuple[Shape, ...]

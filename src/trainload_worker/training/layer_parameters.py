@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence
 
 from trainload_worker.frameworks.backends import LayerSummary
-from trainload_worker.protocol.spec import GraphSpec
+from trainload_worker.protocol.graph import GraphSpec
 
 
 def group_parameters(parameters: Iterable[tuple[str, Any]]) -> dict[str, dict[str, Any]]:

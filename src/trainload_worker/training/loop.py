@@ -15,7 +15,8 @@ from typing import Any
 from trainload_worker.frameworks.backends import Backend, StepSource
 from trainload_worker.process.events import EventWriter
 from trainload_worker.process.signals import StopRequest
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.events import EpochDone, StepsDone
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.checkpoint import Checkpoints
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.metrics import score
@@ -35,7 +36,7 @@ class Course:
 
 
 def train(
-    spec: Spec,
+    spec: TrainSpec,
     backend: Backend,
     prepared: Prepared,
     events: EventWriter,
@@ -47,7 +48,7 @@ def train(
     Validation follows each epoch, or the last one alone, or none, as the specification says; an
     epoch that `max_steps` cuts short counts as the last.
     """
-    batch_size, when = spec.training.batch_size, spec.training.validation.when
+    batch_size, when = spec.training.batch_size, spec.training.validate
     position, first_step = prepared.start, 0
     for epoch in range(position.epochs, spec.training.epochs):
         steps = min(prepared.steps_from(position.rows), prepared.total_steps - first_step)
@@ -72,14 +73,15 @@ def train(
         )
         scored = _validate(backend, spec) if when == "epoch" or (when == "end" and last) else {}
         events.write(
-            "epoch",
-            epoch=epoch,
-            start_s=log.epoch_start_s,
-            end_s=log.end_s,
-            steps=steps,
-            train_loss=log.mean_loss(batch_size, len(rows)),
-            input_wait_s=course.feed.wait_s - waited_s,
-            **scored,
+            EpochDone(
+                epoch=epoch,
+                start_s=log.epoch_start_s,
+                end_s=log.end_s,
+                steps=steps,
+                train_loss=log.mean_loss(batch_size, len(rows)),
+                input_wait_s=course.feed.wait_s - waited_s,
+                **scored,
+            )
         )
         if last:
             break
@@ -87,24 +89,18 @@ def train(
     course.checkpoints.at_end(position)
 
 
-def validate(spec: Spec, backend: Backend, events: EventWriter, position: Position) -> None:
+def validate(spec: TrainSpec, backend: Backend, events: EventWriter, position: Position) -> None:
     """Scores a checkpoint and trains nothing; told as the epoch that it was saved after."""
     now_s = time.monotonic()
-    events.write(
-        "epoch",
-        epoch=max(0, position.epochs - (position.rows == 0)),
-        start_s=now_s,
-        end_s=now_s,
-        steps=0,
-        train_loss=None,
-        **_validate(backend, spec),
-    )
+    epoch = max(0, position.epochs - (position.rows == 0))
+    scored = _validate(backend, spec)
+    events.write(EpochDone(epoch=epoch, start_s=now_s, end_s=now_s, steps=0, **scored))
 
 
-def _validate(backend: Backend, spec: Spec) -> dict[str, Any]:
+def _validate(backend: Backend, spec: TrainSpec) -> dict[str, Any]:
     """The scores of a pass over the validation rows, and when it was."""
     start_s = time.monotonic()
-    scores = score(backend.evaluate(), spec.training.validation.top)
+    scores = score(backend.evaluate(), spec.training.top)
     return {
         "validation_start_s": start_s,
         "validation_end_s": time.monotonic(),
@@ -165,12 +161,13 @@ class StepLog:
         if not batch.end_s:
             return
         self._events.write(
-            "steps",
-            epoch=self._epoch,
-            first_step=self._next_step,
-            start_s=self.end_s,
-            end_s=batch.end_s,
-            loss=batch.loss,
+            StepsDone(
+                epoch=self._epoch,
+                first_step=self._next_step,
+                start_s=self.end_s,
+                end_s=tuple(batch.end_s),
+                loss=tuple(batch.loss),
+            )
         )
         self._next_step += len(batch.end_s)
         self.end_s = batch.end_s[-1]

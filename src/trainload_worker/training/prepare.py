@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import dataclass, replace
-from typing import Any
 
 from trainload_worker.data.dataset import Dataset, RowOrder, standardise
 from trainload_worker.data.images import load_images
@@ -15,7 +14,9 @@ from trainload_worker.data.split import Split, split_at, split_by_group
 from trainload_worker.data.synthetic import make_synthetic
 from trainload_worker.data.table import load_csv
 from trainload_worker.errors import GraphError
-from trainload_worker.protocol.spec import CsvSpec, ImagesSpec, KeypointsSpec, Spec, SyntheticSpec
+from trainload_worker.protocol.data import CsvData, ImageData, KeypointData, SyntheticData
+from trainload_worker.protocol.events import DataReady
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.state import Position
 
 LISTED_CLASSES = 1000
@@ -45,34 +46,37 @@ class Prepared:
         """How many steps an epoch has left after its first rows."""
         return math.ceil((self.rows_per_epoch - first) / self.batch_size)
 
-    def describe(self) -> dict[str, Any]:
-        """The fields of the `data` event; classes are listed where they are few."""
-        dataset = self.dataset
-        described = {
-            "train_rows": len(self.split.train_rows),
-            "validation_rows": len(self.split.validation_rows),
-            "train_groups": self.split.train_group_count,
-            "validation_groups": self.split.validation_group_count,
-            "class_count": dataset.class_count,
-            "steps_per_epoch": self.steps_per_epoch,
-            "total_steps": self.total_steps,
-            "form": dataset.form,
-            "normalisation": dataset.normalisation,
-            **dataset.notes,
-        }
-        left_out = len(self.split.train_rows) - self.rows_per_epoch
-        if left_out > 0:
-            described["rows_left_out_of_each_epoch"] = left_out
+    def describe(self) -> DataReady:
+        """What the record keeps of the data; classes are listed where they are few."""
+        dataset, split = self.dataset, self.split
+        left_out = len(split.train_rows) - self.rows_per_epoch
+        classes = counted = None
         if not dataset.is_stream and len(dataset.classes) <= LISTED_CLASSES:
             counts = [0] * len(dataset.classes)
-            for row in self.split.validation_rows:
+            for row in split.validation_rows:
                 counts[dataset.labels[row]] += 1
-            described["classes"] = list(dataset.classes)
-            described["validation_class_counts"] = dict(zip(dataset.classes, counts))
-        return described
+            classes = tuple(dataset.classes)
+            counted = dict(zip(classes, counts))
+        return DataReady(
+            train_rows=len(split.train_rows),
+            validation_rows=len(split.validation_rows),
+            train_groups=split.train_group_count,
+            validation_groups=split.validation_group_count,
+            class_count=dataset.class_count,
+            steps_per_epoch=self.steps_per_epoch,
+            total_steps=self.total_steps,
+            form=dataset.form,
+            normalisation=dataset.normalisation,
+            rows_left_out_of_each_epoch=left_out if left_out > 0 else None,
+            classes=classes,
+            validation_class_counts=counted,
+            cache=dataset.cache,
+            broken_count=dataset.broken_count,
+            broken=tuple(dataset.broken),
+        )
 
 
-def prepare(spec: Spec, start: Position = Position()) -> Prepared:  # noqa: B008 - it is frozen
+def prepare(spec: TrainSpec, start: Position = Position()) -> Prepared:  # noqa: B008 - it is frozen
     """Makes or reads the data set, splits it by group and checks that the graph fits it.
 
     A table's features are standardised by its training rows; generated ones are made to scale.
@@ -83,7 +87,7 @@ def prepare(spec: Spec, start: Position = Position()) -> Prepared:  # noqa: B008
         split = split_at(dataset.row_count, dataset.validation_from)
     else:
         split = split_by_group(dataset.groups, data.validation_fraction, seeds.split)
-    if isinstance(data, CsvSpec):
+    if isinstance(data, CsvData):
         standardise(dataset, split.train_rows)
     _check_fit(spec, dataset)
     rows = _count_visited(spec, len(split.train_rows))
@@ -102,21 +106,21 @@ def prepare(spec: Spec, start: Position = Position()) -> Prepared:  # noqa: B008
     return Prepared(dataset, split, order, steps_per_epoch, total_steps, rows, batch_size, start)
 
 
-def _load(spec: Spec) -> Dataset:
+def _load(spec: TrainSpec) -> Dataset:
     data, seed = spec.data, spec.seeds.data
-    if isinstance(data, KeypointsSpec):
+    if isinstance(data, KeypointData):
         return make_keypoints(data.class_counts, seed, data.features)
-    if isinstance(data, CsvSpec):
+    if isinstance(data, CsvData):
         return load_csv(data)
-    if isinstance(data, SyntheticSpec):
+    if isinstance(data, SyntheticData):
         return make_synthetic(data, seed)
-    if isinstance(data, ImagesSpec):
-        native = spec.training.loader.kind == "native"
-        return load_images(data, with_files=native and data.source in ("folder", "subset"))
+    if isinstance(data, ImageData):
+        native = spec.training.loader == "native"
+        return load_images(data, with_files=native and data.kind in ("folder", "subset"))
     return load_npy(data)
 
 
-def _count_visited(spec: Spec, train_rows: int) -> int:
+def _count_visited(spec: TrainSpec, train_rows: int) -> int:
     """All training rows, but a single last one where batch norm would stand on one value."""
     batch_size = spec.training.batch_size
     normed = any(layer.kind == "batch_norm" for layer in spec.graph.layers)
@@ -124,7 +128,7 @@ def _count_visited(spec: Spec, train_rows: int) -> int:
     return train_rows - 1 if normed and single else train_rows
 
 
-def _check_fit(spec: Spec, dataset: Dataset) -> None:
+def _check_fit(spec: TrainSpec, dataset: Dataset) -> None:
     shapes = {layer.name: layer.output_shape for layer in spec.graph.layers}
     entries = [layer for layer in spec.graph.layers if layer.kind == "input"]
     if len(entries) != 1:

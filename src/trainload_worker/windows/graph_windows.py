@@ -25,7 +25,8 @@ from trainload_worker.frameworks.backends import (
     StepBatch,
 )
 from trainload_worker.process.events import EventWriter
-from trainload_worker.protocol.spec import LayersSpec, Spec
+from trainload_worker.protocol.events import LayersFailed, ModuleTable, WindowSaved
+from trainload_worker.protocol.spec import LayersSpec, TrainSpec
 from trainload_worker.windows.plan import FIRST_STEPS, WindowPlan, WindowShape
 
 PURPOSES = ("time",)
@@ -104,7 +105,7 @@ class LayerWindows:
     def __init__(
         self,
         backend: TracedBackend,
-        spec: Spec,
+        spec: TrainSpec,
         layers: LayersSpec,
         summaries: Sequence[LayerSummary],
         events: EventWriter,
@@ -264,7 +265,7 @@ class LayerWindows:
         self._window = None
         self._stop_tracer()
         if not self._kept:
-            self._events.write("modules", modules=self._modules, compiled=False)
+            self._events.write(ModuleTable(tuple(self._modules)))
         window.end_s = self._clock()
         window.usual_s, window.paused_before_s = self._plan.step_s, self._paused_s
         assert self._scratch is not None
@@ -299,18 +300,19 @@ class LayerWindows:
                 os.remove(f"{path}.part")
             return
         self._events.write(
-            "window",
-            index=window.index,
-            purpose=window.shape.purpose,
-            file=name,
-            device=self._device,
-            first_step=window.first_step,
-            last_step=window.last_done,
-            # Those before and after pay for starting the trace and for keeping it.
-            disturbed=[window.first_traced - 1, window.last_done + 1],
-            begin_s=window.opened_s,
-            end_s=window.end_s,
-            cost_s=window.cost_s,
+            WindowSaved(
+                index=window.index,
+                purpose=window.shape.purpose,
+                file=name,
+                device=self._device,
+                first_step=window.first_step,
+                last_step=window.last_done,
+                # Those before and after pay for starting the trace and for keeping it.
+                disturbed=(window.first_traced - 1, window.last_done + 1),
+                begin_s=window.opened_s,
+                end_s=window.end_s,
+                cost_s=window.cost_s,
+            )
         )
 
     def _give_up(self, reason: str) -> None:
@@ -324,10 +326,10 @@ class LayerWindows:
                 self._report(f"the tracer could not be stopped: {error}")
 
     def _report(self, reason: str) -> None:
-        self._events.write("layers", state="failed", reason=reason, t_s=time.monotonic())
+        self._events.write(LayersFailed(reason, t_s=time.monotonic()))
 
 
-def module_table(spec: Spec, summaries: Sequence[LayerSummary]) -> list[dict[str, Any]]:
+def module_table(spec: TrainSpec, summaries: Sequence[LayerSummary]) -> list[dict[str, Any]]:
     """The graph's layers as the record tells of modules; bytes that nobody counted are None."""
     counts = {summary.name: summary.parameter_count for summary in summaries}
     return [

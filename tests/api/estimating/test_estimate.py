@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainload.api.estimating import Estimate, estimate, estimate_study
+from trainload.checked import to_json
 from trainload.errors import TrainloadError, UsageError, WorkloadError
 from trainload.record.estimates import FOLDER_VARIABLE, RecordedEstimate
 from trainload.workload import MODELS, Optimizer, build_model
@@ -41,7 +42,7 @@ def test_a_lower_bound_can_show_that_a_step_does_not_fit():
 def test_a_graph_as_it_is_and_as_a_file(tmp_path):
     graph = build_model("lenet5", MODELS["lenet5"].options(classes=7))
     path = tmp_path / "graph.json"
-    path.write_text(json.dumps(graph.to_json()))
+    path.write_text(json.dumps(to_json(graph.to_spec())))
     found = [
         estimate(what, batch_size=2, counts_only=True, **options).to_json()
         for what, options in ((graph, {}), (path, {}), ("lenet5", {"classes": 7}))

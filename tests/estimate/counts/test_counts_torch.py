@@ -6,7 +6,7 @@ import pytest
 
 from trainload.estimate import estimate_step
 from trainload.workload import MODELS, build_model, parse_options
-from trainload_worker.protocol.spec import GraphSpec, LayerSpec
+from trainload_worker.protocol.graph import GraphSpec, LayerSpec
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytestmark = pytest.mark.framework("torch")

@@ -61,7 +61,7 @@ def prepare(tmp_path):
         path.write_text(textwrap.dedent(text))
         return prepare_request(
             str(path),
-            [],
+            {},
             arguments=arguments,
             out=tmp_path / "runs",
             processes=2,
@@ -171,7 +171,7 @@ DRIVER = """
 import sys
 from pathlib import Path
 from trainload.run import execute_run, prepare_request
-result = execute_run(prepare_request(sys.argv[1], [], arguments=["1000000"], processes=2,
+result = execute_run(prepare_request(sys.argv[1], {}, arguments=["1000000"], processes=2,
     out=Path(sys.argv[2]), layer_budget=0.03))
 print(result.outcome, "|", result.reason)
 """
@@ -217,7 +217,7 @@ def test_what_cannot_run_in_several_processes_is_refused(tmp_path, model, proces
     (tmp_path / "train.py").write_text("")
     name = str(tmp_path / model) if model.endswith(".py") else model
     with pytest.raises(UsageError, match=words):
-        prepare_request(name, [], out=tmp_path / "runs", processes=processes)
+        prepare_request(name, {}, out=tmp_path / "runs", processes=processes)
     assert not (tmp_path / "runs").exists()
 
 

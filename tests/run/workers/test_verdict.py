@@ -3,9 +3,11 @@
 import pytest
 
 from trainload.hardware import CgroupLimits
-from trainload.run.workers.verdict import DISK_FULL_EXIT, Ending, decide_outcome, read_oom_kills
+from trainload.run.workers.verdict import Ending, decide_outcome, read_oom_kills
+from trainload_worker.protocol.events import End
+from trainload_worker.protocol.outcomes import EXIT_EVENTS_LOST
 
-COMPLETED = {"outcome": "completed", "events_lost": 0}
+COMPLETED = End("completed")
 
 
 @pytest.mark.parametrize(
@@ -18,9 +20,9 @@ COMPLETED = {"outcome": "completed", "events_lost": 0}
         (Ending(exit_status=-9, end_event=None, oom_kills=1), "out_of_memory", "want of memory"),
         (Ending(exit_status=-11, end_event=None), "failed", "SIGSEGV"),
         (Ending(exit_status=-50, end_event=None), "failed", "signal 50"),
-        (Ending(exit_status=DISK_FULL_EXIT, end_event=None), "failed", "disk full"),
+        (Ending(exit_status=EXIT_EVENTS_LOST, end_event=None), "failed", "disk full"),
         (
-            Ending(exit_status=3, end_event={"outcome": "out_of_memory", "reason": "no room"}),
+            Ending(exit_status=3, end_event=End("out_of_memory", reason="no room")),
             "out_of_memory",
             "no room",
         ),
@@ -41,12 +43,12 @@ COMPLETED = {"outcome": "completed", "events_lost": 0}
         ),
         (Ending(exit_status=0, end_event=COMPLETED, lost_samples=3), "failed", "3 samples"),
         (
-            Ending(exit_status=0, end_event={"outcome": "completed", "events_lost": 2}),
+            Ending(exit_status=0, end_event=End("completed", events_lost=2)),
             "failed",
             "2 events",
         ),
         (
-            Ending(exit_status=130, end_event={"outcome": "interrupted", "reason": "SIGTERM"}),
+            Ending(exit_status=130, end_event=End("interrupted", reason="SIGTERM")),
             "interrupted",
             "SIGTERM",
         ),

@@ -14,7 +14,7 @@ from trainload_worker.data.dataset import Dataset, RowOrder, standardise
 from trainload_worker.data.keypoints import FEATURE_COUNT, make_keypoints
 from trainload_worker.data.table import load_csv
 from trainload_worker.errors import DataError
-from trainload_worker.protocol.spec import CsvSpec
+from trainload_worker.protocol.data import CsvData
 
 
 def count_rows(dataset: Dataset) -> dict[str, int]:
@@ -107,8 +107,8 @@ def test_rows_that_meet_in_a_batch_part_in_the_next_epoch() -> None:
     assert max(met) <= 6
 
 
-def table_spec(path: Path, group_column: str | None = "video") -> CsvSpec:
-    return CsvSpec(
+def table_spec(path: Path, group_column: str | None = "video") -> CsvData:
+    return CsvData(
         path=str(path),
         label_column="label",
         group_column=group_column,

@@ -15,15 +15,15 @@ from trainload_worker.data.split import split_at
 from trainload_worker.data.synthetic import make_synthetic
 from trainload_worker.errors import DataError, GraphError
 from trainload_worker.frameworks.backends import Evaluation
-from trainload_worker.protocol.spec import ArraySpec, NpySpec, SyntheticSpec
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.data import NpyArray, NpyData, SyntheticData
+from trainload_worker.protocol.spec import parse_spec
 from trainload_worker.training.metrics import score
 from trainload_worker.training.prepare import prepare
 
 
-def synthetic(form: str, shape: tuple[int, ...], rows: int = 30, **changes: Any) -> SyntheticSpec:
+def synthetic(form: str, shape: tuple[int, ...], rows: int = 30, **changes: Any) -> SyntheticData:
     fields = {"classes": 3, "vocabulary": 50, "validation_fraction": 0.2, **changes}
-    return SyntheticSpec(form=form, shape=shape, rows=rows, **fields)
+    return SyntheticData(form=form, shape=shape, rows=rows, **fields)
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_a_stream_has_one_token_more_than_its_rows() -> None:
 
 
 def load(folder: Path, labelled: bool = True, **changes: Any) -> Any:
-    def described(name: str, dtype: str, shape: tuple[int, ...]) -> ArraySpec:
+    def described(name: str, dtype: str, shape: tuple[int, ...]) -> NpyArray:
         content = (folder / name).read_bytes()
-        return ArraySpec(str(folder / name), dtype, shape, content.index(b"\n") + 1)
+        return NpyArray(str(folder / name), dtype, shape, content.index(b"\n") + 1)
 
     fields = {"dtype": "<f4", "shape": (4, 3), "classes": 2, **changes}
     return load_npy(
-        NpySpec(
+        NpyData(
             features=described("features.npy", fields["dtype"], fields["shape"]),
             labels=described("labels.npy", "<i4", (4,)) if labelled else None,
             shape=fields.get("example", fields["shape"][1:]),

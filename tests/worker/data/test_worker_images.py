@@ -15,10 +15,10 @@ from trainload_worker.data.dataset import cache as cache_module
 from trainload_worker.data.image_arrays import make_fit
 from trainload_worker.data.images import load_images
 from trainload_worker.errors import DataError
-from trainload_worker.protocol.spec import ImagesSpec
+from trainload_worker.protocol.data import ImageData
 
 
-def images_spec(path: Path, source: str, shape: tuple[int, ...], **changes: Any) -> ImagesSpec:
+def images_spec(path: Path, source: str, shape: tuple[int, ...], **changes: Any) -> ImageData:
     fields: dict[str, Any] = {
         "source": source,
         "path": str(path),
@@ -29,7 +29,7 @@ def images_spec(path: Path, source: str, shape: tuple[int, ...], **changes: Any)
         "cache": str(path.parent / "cache"),
         "validation_fraction": 0.2,
     }
-    return ImagesSpec(**{**fields, **changes})
+    return ImageData(**{**fields, **changes})
 
 
 class Squares:

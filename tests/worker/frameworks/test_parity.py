@@ -13,7 +13,7 @@ from framework_runs import OTHERS, case, chain, model, run_cases
 from worker_specs import make_graph
 
 from trainload.workload import MODELS, find_model
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.spec import parse_spec
 
 numpy = pytest.importorskip("numpy", reason="needs numpy")
 pytest.importorskip("torch", reason="needs torch, the other side of every comparison")

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worker_specs import all_steps, load_events, make_spec, run_worker
+from worker_specs import all_steps, load_events, make_spec, parts_of, run_worker
 
 from data_samples import write_cifar10, write_folder, write_mnist, write_npy
 from trainload.workload import assemble_workload
 from trainload_worker.process.events import EventWriter
 from trainload_worker.process.signals import StopRequest
-from trainload_worker.protocol.spec import Spec
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.spec import TrainSpec, parse_spec
 from trainload_worker.training.checkpoint import Checkpoints
 from trainload_worker.training.loop import Course, train
 from trainload_worker.training.prepare import prepare
@@ -36,8 +35,8 @@ def one_thread() -> Iterator[None]:
 
 
 def make_document(folder: Path, model: str, words: dict[str, Any]) -> dict[str, Any]:
-    texts = {"cache": str(folder / "cache"), **{name: str(v) for name, v in words.items()}}
-    return make_spec(folder, "torch", **assemble_workload(model, texts).to_worker())
+    options = {"cache": str(folder / "cache"), **words}
+    return make_spec(folder, "torch", **parts_of(assemble_workload(model, options)))
 
 
 def train_here(folder: Path, model: str, **words: Any) -> list[dict[str, Any]]:
@@ -47,12 +46,12 @@ def train_here(folder: Path, model: str, **words: Any) -> list[dict[str, Any]]:
     document = make_document(folder, model, words)
     Path(document["events_path"]).unlink(missing_ok=True)
     spec = parse_spec(json.dumps(document))
-    assert isinstance(spec, Spec)
+    assert isinstance(spec, TrainSpec)
     backend = TorchBackend(spec)
     prepared = prepare(spec)
     backend.build(prepared.dataset, prepared.split)
     events = EventWriter(spec.events_path)
-    events.write("data", **prepared.describe())
+    events.write(prepared.describe())
     course = Course(backend.state, backend.feed, Checkpoints(spec, backend.state, events))
     train(spec, backend, prepared, events, StopRequest(), course)
     events.close()
@@ -150,7 +149,7 @@ def test_pixels_reach_the_model_normalised(tmp_path: Path) -> None:
 
     words = {"classes": 2, "rows": 10, "image_height": 16, "image_width": 16}
     spec = parse_spec(json.dumps(make_document(tmp_path, "lenet5", words)))
-    assert isinstance(spec, Spec)
+    assert isinstance(spec, TrainSpec)
     prepared, backend = prepare(spec), TorchBackend(spec)
     backend.build(prepared.dataset, prepared.split)
     seen: list[Any] = []

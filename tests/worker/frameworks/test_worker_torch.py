@@ -22,7 +22,7 @@ from worker_specs import (
 )
 
 from trainload_worker.errors import FrameworkError, GraphError
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.spec import parse_spec
 from trainload_worker.training.prepare import prepare
 
 torch = pytest.importorskip("torch", reason="needs torch")

@@ -21,8 +21,8 @@ from trainload.workload import (
     parse_options,
 )
 from trainload.workload.graph.kinds import KINDS
-from trainload_worker.protocol.spec import GraphSpec
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.graph import GraphSpec
+from trainload_worker.protocol.spec import parse_spec
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytestmark = pytest.mark.framework("torch")

@@ -14,25 +14,27 @@ import pytest
 from worker_specs import SOURCE_FOLDER, load_events, run_worker, spawn_worker
 
 from trainload_worker.errors import SpecError
-from trainload_worker.process.launch import rank_document, rank_environment
-from trainload_worker.protocol.spec import LaunchSpec, ScriptSpec
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.process.launch import rank_environment, rank_spec
+from trainload_worker.protocol.spec import LaunchSpec, ScriptSpec, dump_spec, parse_spec
 
 # Stands in for a worker: does what its own argument of the script says.
 RANK_PROGRAM = """
 import json, os, signal, sys, time
-from trainload_worker.process.events import EventWriter
 from trainload_worker.process.signals import Interrupted, StopRequest
 
 stop = StopRequest()
 stop.install()
 spec = json.load(sys.stdin)
 stop.follow_driver(spec["parent_pid"])
-rank, events = spec["rank"], EventWriter(spec["events_path"])
-events.write("hello", pid=os.getpid(), environment=dict(os.environ), spec=spec)
+rank, events = spec["rank"], os.open(spec["events_path"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+def say(kind, **fields):
+    os.write(events, (json.dumps({"kind": kind, **fields}) + "\\n").encode())
+
+say("hello", t_s=0.0, pid=os.getpid(), environment=dict(os.environ), spec=spec)
 
 def end(outcome, reason=None, status=1, lost=0):
-    events.write("rank_end", outcome=outcome, reason=reason, t_s=time.monotonic(), events_lost=lost)
+    say("rank_end", outcome=outcome, reason=reason, t_s=time.monotonic(), events_lost=lost)
     sys.stdout.flush()
     os._exit(status)
 
@@ -42,7 +44,7 @@ def wait_for_ranks():
         time.sleep(0.005)
 
 try:
-    exec(spec["script"]["arguments"][rank])
+    exec(spec["arguments"][rank])
     end("completed", status=0)
 except Interrupted as error:
     end("interrupted", str(error), status=130)
@@ -55,21 +57,19 @@ KILL = "wait_for_ranks(); os.kill(os.getpid(), signal.{})"
 def make_launch(folder: Path, *programs: str, **changes: Any) -> dict[str, Any]:
     """A specification of one rank for each program."""
     names = ["events.jsonl", *(f"events-r{n}.jsonl" for n in range(1, len(programs)))]
+    common = {"format": 2, "setting": {"cores": None, "threads": 5, "accelerators": []}}
+    common |= {"events_path": str(folder / names[0]), "parent_pid": os.getpid()}
+    layers = {"budget": 0.03, "folder": str(folder), "file_form": "window-{index:04d}.json"}
+    script = {"task": "script", "framework": "torch", "path": str(folder / "train.py")}
     return {
-        "format": 1,
-        "events_path": str(folder / names[0]),
-        "framework": "torch",
-        "script": {"path": str(folder / "train.py"), "arguments": list(programs)},
-        "setting": {"cores": None, "threads": 5, "accelerators": []},
-        "parent_pid": os.getpid(),
-        "layers": {"budget": 0.03, "folder": str(folder), "file_form": "window-{index:04d}.json"},
-        "processes": {
-            "command": [sys.executable, "-c", RANK_PROGRAM],
-            "ranks": [
-                {"events_path": str(folder / name), "window_form": f"window-{name}-{{index}}.json"}
-                for name in names
-            ],
-        },
+        **common,
+        "task": "launch",
+        "script": {**common, **script, "arguments": list(programs), "layers": layers},
+        "command": [sys.executable, "-c", RANK_PROGRAM],
+        "ranks": [
+            {"events_path": str(folder / name), "window_form": f"window-{name}-{{index}}.json"}
+            for name in names
+        ],
         **changes,
     }
 
@@ -117,7 +117,7 @@ def test_every_rank_has_its_place_and_its_own_record(tmp_path: Path) -> None:
         assert found["OMP_NUM_THREADS"] == "1" and found["MASTER_ADDR"] == "127.0.0.1"
         ports.add(int(found["MASTER_PORT"]))
         assert hello["spec"]["layers"]["file_form"].startswith("window-events")
-        assert "processes" not in hello["spec"]
+        assert hello["spec"]["task"] == "script" and hello["spec"]["rank"] == rank
     assert len(ports) == 1 and ports.pop() > 1000
 
 
@@ -245,7 +245,7 @@ def test_lost_events_of_all_ranks_are_counted(tmp_path: Path) -> None:
 
 def test_a_rank_that_cannot_be_started_fails_the_run(tmp_path: Path) -> None:
     document = make_launch(tmp_path, WAIT, WAIT)
-    document["processes"]["command"] = ["/nowhere/python"]
+    document["command"] = ["/nowhere/python"]
     assert run_worker(document)[0] == 1
     end = load_events(document)[-1]
     assert (end["outcome"], end["rank"]) == ("failed", 0) and "cannot be started" in end["reason"]
@@ -289,7 +289,7 @@ def test_what_another_launcher_left_in_the_environment_is_not_handed_down() -> N
 def test_the_specification_of_a_rank_is_read_by_a_worker(tmp_path: Path) -> None:
     spec = parse_spec(json.dumps(make_launch(tmp_path, "a", "b")))
     assert isinstance(spec, LaunchSpec)
-    rank = parse_spec(json.dumps(rank_document(spec, 1)))
+    rank = parse_spec(dump_spec(rank_spec(spec, 1)))
     assert isinstance(rank, ScriptSpec) and rank.layers is not None
     assert rank.rank == 1 and rank.events_path.endswith("events-r1.jsonl")
     assert rank.layers.file_form == "window-events-r1.jsonl-{index}.json"
@@ -297,13 +297,13 @@ def test_the_specification_of_a_rank_is_read_by_a_worker(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("processes", "complaint"),
+    ("changes", "complaint"),
     [
-        ({"command": ["python"], "ranks": []}, "processes.ranks must not be empty"),
-        ({"command": [], "ranks": [{"events_path": "a", "window_form": "b"}]}, "command must not"),
-        ({"command": ["python"], "ranks": [{}]}, r"processes.ranks\[0\].events_path is missing"),
+        ({"ranks": []}, "ranks must not be empty"),
+        ({"command": []}, "command must not be empty"),
+        ({"ranks": [{}]}, r"ranks\[0\]: 'events_path' is missing"),
     ],
 )
-def test_a_bad_field_is_named(tmp_path: Path, processes: dict[str, Any], complaint: str) -> None:
+def test_a_bad_field_is_named(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(SpecError, match=complaint):
-        parse_spec(json.dumps(make_launch(tmp_path, "a", processes=processes)))
+        parse_spec(json.dumps(make_launch(tmp_path, "a", **changes)))

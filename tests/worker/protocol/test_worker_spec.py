@@ -8,13 +8,13 @@ import pytest
 from worker_specs import make_spec, run_worker
 
 from trainload_worker.errors import SpecError
-from trainload_worker.protocol.spec import CsvSpec, KeypointsSpec
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.data import CsvData, KeypointData
+from trainload_worker.protocol.spec import parse_spec
 
 
 def test_all_fields_arrive(tmp_path: Path) -> None:
     spec = parse_spec(json.dumps(make_spec(tmp_path, setting={"cores": [0], "threads": 2})))
-    assert isinstance(spec.data, KeypointsSpec)
+    assert isinstance(spec.data, KeypointData)
     assert spec.data.class_counts["BL"] == 102
     assert spec.graph.layers[1].attributes == {"units": 16, "bias": True}
     assert spec.training.optimizer.learning_rate == 1e-3
@@ -34,20 +34,23 @@ def test_a_table_is_specified_by_its_columns(tmp_path: Path) -> None:
         "validation_fraction": 0.25,
     }
     spec = parse_spec(json.dumps(make_spec(tmp_path, data=data)))
-    assert isinstance(spec.data, CsvSpec)
+    assert isinstance(spec.data, CsvData)
     assert spec.data.group_column is None
 
 
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"format": 2}, "format 2"),
-        ({"training": {"batch_size": "many"}}, "training.batch_size must be a whole number"),
-        ({"training": {"batch_size": True}}, "training.batch_size must be a whole number"),
-        ({"training": {"batch_size": 0}}, "training.batch_size must be at least 1"),
-        ({"training": {"precision": "fp8"}}, "training.precision must be one of"),
-        ({"data": {"kind": "images"}}, "data.kind must be keypoints, csv, synthetic"),
-        ({"graph": {"format": 1, "layers": [{}]}}, r"graph.layers\[0\].name is missing"),
+        ({"format": 1}, "format 1"),
+        ({"training": {"batch_size": "many"}}, "training.batch_size: expected a whole number"),
+        ({"training": {"batch_size": True}}, "training.batch_size: expected a whole number"),
+        ({"training": {"batch_size": 0}}, "training.batch_size: 0 must be at least 1"),
+        ({"training": {"precision": "fp8"}}, "training.precision: 'fp8' is not one of"),
+        (
+            {"data": {"kind": "images"}},
+            "data.kind: 'images' is not one of keypoints, csv, synthetic",
+        ),
+        ({"graph": {"name": "g", "output": "o", "layers": [{}]}}, r"graph.layers\[0\]: 'name' is"),
         ({"seeds": []}, "seeds"),
     ],
 )
@@ -68,10 +71,10 @@ def test_what_is_no_document_is_refused() -> None:
 
 def test_the_worker_says_one_line_and_exits_2(tmp_path: Path) -> None:
     document = make_spec(tmp_path)
-    del document["seeds"]["split"]
+    del document["seeds"]
     code, output = run_worker(document)
     assert code == 2
     assert output.decode().splitlines() == [
-        "trainload_worker: the specification's seeds.split is missing"
+        "trainload_worker: the specification: 'seeds' is missing"
     ]
     assert not Path(document["events_path"]).exists()

@@ -12,8 +12,7 @@ from worker_specs import all_steps, load_events, make_graph, make_spec, run_work
 from trainload_worker.errors import CheckpointError
 from trainload_worker.process.events import EventWriter
 from trainload_worker.process.signals import StopRequest
-from trainload_worker.protocol.spec import Spec
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.spec import TrainSpec, parse_spec
 from trainload_worker.training.checkpoint import Checkpoints, open_resumed
 from trainload_worker.training.loop import Course
 from trainload_worker.training.loop import train as train_loop
@@ -202,7 +201,7 @@ def train_here(document: dict[str, Any]) -> list[dict[str, Any]]:
     from trainload_worker.frameworks.torch.backend import TorchBackend
 
     spec = parse_spec(json.dumps(document))
-    assert isinstance(spec, Spec)
+    assert isinstance(spec, TrainSpec)
     resumed, _ = open_resumed(spec)
     prepared = prepare(spec, Position() if resumed is None else resumed.position)
     backend, events = TorchBackend(spec), EventWriter(spec.events_path)
@@ -246,7 +245,7 @@ def test_the_state_of_torch_is_read_and_set_whole(tmp_path: Path, name: str) -> 
     changes = {"batch_size": 8, "optimizer": optimizer(name)}
     document = make_spec(tmp_path, "torch", graph=small_cnn(), data=IMAGES, training=changes)
     spec = parse_spec(json.dumps(document))
-    assert isinstance(spec, Spec)
+    assert isinstance(spec, TrainSpec)
     prepared = prepare(spec)
     backends = [TorchBackend(spec) for _ in range(2)]
     for backend in backends:

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from framework_runs import run_in
-from worker_specs import all_steps, load_events, make_graph, make_spec, run_worker
+from worker_specs import all_steps, load_events, make_graph, make_spec, parts_of, run_worker
 
 from data_samples import write_folder, write_png
 from trainload.workload import assemble_workload
-from trainload_worker.protocol.spec import Spec
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.spec import TrainSpec, parse_spec
 from trainload_worker.training.feed import Feed, cut_batches, loader_notes
 
 VECTORS = {
@@ -21,9 +20,9 @@ VECTORS = {
 }  # fmt: skip
 
 
-def parse(document: dict[str, Any]) -> Spec:
+def parse(document: dict[str, Any]) -> TrainSpec:
     spec = parse_spec(json.dumps(document))
-    assert isinstance(spec, Spec)
+    assert isinstance(spec, TrainSpec)
     return spec
 
 
@@ -70,11 +69,11 @@ def folder_document(tmp_path: Path, framework: str, **training: Any) -> dict[str
         write_folder(root, per_class=6)
         write_png(root / "dark" / "deep" / "er" / "one.png", 9, 30, (20, 20, 20))
         (root / "dark" / "broken.png").write_bytes(b"no image")
-    words = {"data": str(root), "cache": str(tmp_path / "cache"), "image_channels": "3"}
-    workload = assemble_workload("lenet5", {**words, "batch_size": "4", "epochs": "2"})
+    words = {"data": str(root), "cache": str(tmp_path / "cache"), "image_channels": 3}
+    workload = assemble_workload("lenet5", {**words, "batch_size": 4, "epochs": 2})
     folder = tmp_path / f"{framework}-{len(list(tmp_path.iterdir()))}"
     folder.mkdir()
-    document = make_spec(folder, framework, **workload.to_worker())
+    document = make_spec(folder, framework, **parts_of(workload))
     document["training"].update(training)
     return document
 

@@ -11,7 +11,7 @@ from worker_specs import make_spec
 from trainload_worker.errors import SpecError
 from trainload_worker.frameworks.backends import Backend, LayerSummary, StepBatch, watch_layers
 from trainload_worker.process.events import EventWriter
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.spec import parse_spec
 from trainload_worker.windows.graph_windows import LayerWindows, module_table
 from trainload_worker.windows.labelled_events import LabelledWindow, layer
 from trainload_worker.windows.plan import FIRST_STEPS

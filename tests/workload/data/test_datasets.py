@@ -21,8 +21,8 @@ from trainload.workload.subset.summary import summarise_subset
 
 
 def make(model, data=None, **words):
-    texts = {name: str(value) for name, value in words.items()}
-    return assemble_workload(model, texts if data is None else {"data": str(data), **texts})
+    options = {name: str(v) if isinstance(v, Path) else v for name, v in words.items()}
+    return assemble_workload(model, options if data is None else {"data": str(data), **options})
 
 
 @pytest.mark.parametrize("name", MODELS)

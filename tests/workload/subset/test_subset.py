@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainload.errors import UsageError, WorkloadError
-from trainload.workload import subset_files, subset_scan
+from trainload.workload.subset import files as subset_files
+from trainload.workload.subset import scan as subset_scan
 from trainload.workload.subset.choose import SubsetRequest, choose_subset
 from trainload.workload.subset.draw import (
     ZONES,

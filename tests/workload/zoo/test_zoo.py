@@ -164,5 +164,5 @@ def test_input_words():
 
 
 def test_plain_features_are_keypoints_unless_told():
-    workload = assemble_workload("fully_connected", {"depth": "1", "width": "8"})
+    workload = assemble_workload("fully_connected", {"depth": 1, "width": 8})
     assert workload.graph.input_shape == (75,) and workload.graph.output_shape == (10,)

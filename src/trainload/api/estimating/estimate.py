@@ -29,7 +29,7 @@ from trainload.hardware.catalogue import Device, find_device
 from trainload.record.estimates import keep_estimate
 from trainload.workload import Optimizer
 from trainload.workload.identity import workload_identity
-from trainload.workload.spec import OptimizerName, Precision
+from trainload_worker.protocol.training import OptimizerName, Precision
 
 if TYPE_CHECKING:
     from trainload.analyse.peaks import MeasuredSteps

@@ -44,7 +44,6 @@ def measure_steps(
         workload=_workload(source, choice),
         machine=machine,
         setting=resolve_setting(None, None, machine),
-        asked={"setting": None, "threads": None},
         out=Path(out),
         python=python,
         timeout_s=limit_s,

@@ -6,7 +6,7 @@ from trainload.checked import build_checked
 from trainload.estimate import Sample
 from trainload.estimate.counts.answer import Cells, Study, study_numbers
 from trainload.workload import Optimizer
-from trainload.workload.spec import OptimizerName
+from trainload_worker.protocol.training import OptimizerName
 
 
 def estimate_study(

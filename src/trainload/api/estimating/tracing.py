@@ -20,9 +20,11 @@ from trainload.errors import TrainloadError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trainload.api.in_process import HandedStep
     from trainload.estimate.memory.device import DeviceMemory
     from trainload.estimate.memory.op_trace import Event
-    from trainload.run import OpTraceResult, TraceSource
+    from trainload.run import BuildFunction, OpTraceResult
+    from trainload.workload import ScriptWorkload, Workload
 
 AT_ONCE = 2
 Show = Callable[[str], None]
@@ -32,7 +34,7 @@ Show = Callable[[str], None]
 class TraceJob:
     """One step to be traced."""
 
-    step: TraceSource
+    step: Workload | ScriptWorkload | BuildFunction | HandedStep
     checkpoint_blocks: bool = False
 
 
@@ -116,16 +118,17 @@ class Tracing:
         from trainload.api.in_process import HandedStep, fork_op_trace
         from trainload.run import OpTraceRequest, spawn_op_trace
 
+        step = job.step
         request = OpTraceRequest(
-            source=job.step,
+            source=step.build if isinstance(step, HandedStep) else step,
             python=self._python or sys.executable,
             target=self._device.target,
             capability=self._device.capability,
             limit_s=self._limit_s,
             checkpoint_blocks=job.checkpoint_blocks,
         )
-        if isinstance(job.step, HandedStep):
-            return fork_op_trace(request, job.step, folder, show)
+        if isinstance(step, HandedStep):
+            return fork_op_trace(request, step, folder, show)
         return spawn_op_trace(request, folder, show)
 
     def _tell(self, name: str, text: str) -> None:

@@ -15,7 +15,7 @@ from trainload.errors import MissingPart
 from trainload.record import Run
 from trainload.report.markup import escape, render_json, render_table
 from trainload.report.run.plots import RunPlots, plot_run
-from trainload.report.run.rows import gpu_load, mapping, render_rate, render_source_energy, title_of
+from trainload.report.run.rows import gpu_load, render_rate, render_source_energy, title_of
 from trainload.report.run.sections import render_run
 from trainload.report.wording import render_outcome, render_overhead
 from trainload.units import MISSING, render_percent, render_seconds
@@ -144,7 +144,7 @@ def _comparison_row(at: int, run: Run, summary: RunSummary) -> tuple[str, ...]:
     return (
         f"{at}. {title_of(run.manifest)}",
         render_outcome(summary.outcome),
-        str(mapping(run.manifest.workload.get("training")).get("batch_size", MISSING)),
+        str(run.manifest.batch_size or MISSING),
         f"{summary.steps:,}",
         render_seconds(summary.training_s),
         render_seconds(summary.step_time.median_s),

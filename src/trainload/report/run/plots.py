@@ -273,14 +273,11 @@ def _time_unit(duration_s: float | None) -> tuple[str, float]:
 
 def _bands(run: Run, seconds: float) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """Shaded stretches: phases other than training, and the instrument's pauses."""
-    spans: list[tuple[str, float, float]] = []
-    for phase in run.manifest.phases:
-        entry = phase if isinstance(phase, Mapping) else {}
-        name, start, end = (entry.get(key) for key in ("name", "start_s", "end_s"))
-        if name in _TRAINING_PHASES:
-            continue
-        if isinstance(start, int | float) and isinstance(end, int | float):
-            spans.append((clean_text(name), start, end))
+    spans = [
+        (clean_text(phase.name), phase.start_s, phase.end_s)
+        for phase in run.manifest.phases
+        if phase.name not in _TRAINING_PHASES and phase.end_s is not None
+    ]
     spans += [
         ("instrument paused, no samples", p.start_s, p.end_s) for p in pauses_of(run.manifest)
     ]

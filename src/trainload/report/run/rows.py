@@ -4,16 +4,17 @@ Turns figures into words; every figure itself comes from `analyse` or from the r
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from trainload.analyse import ColumnSummary, EnergySummary, EpochScore, RunSummary
 from trainload.analyse.columns import metered_quantities
-from trainload.record import Manifest
+from trainload.checked import to_json
+from trainload.hardware import Machine
+from trainload.record import Manifest, RecordedMeter, RecordedQuantity, RecordedSetting
 from trainload.report.wording import (
     clean_text,
-    number_of,
     render_energy,
     render_figure,
     render_list,
@@ -27,6 +28,7 @@ from trainload.units import (
     render_value,
     unit_of,
 )
+from trainload.workload import RecordedGraph, RecordedScript, RecordedWatch
 
 Row = tuple[str, str]
 _GPU_LOAD = re.compile(r"gpu(\d+)_load_fraction")
@@ -47,15 +49,11 @@ class LoadRow:
     provenance: str
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
-    """A mapping of the record, or an empty one where the record holds something else."""
-    return value if isinstance(value, Mapping) else {}
-
-
 def title_of(manifest: Manifest) -> str:
     """Model, framework and setting in one line."""
-    setting = mapping(manifest.setting.get("resolved")).get("text")
-    parts = (manifest.workload.get("model"), manifest.framework, setting)
+    resolved = manifest.setting.resolved
+    setting = resolved.text if resolved is not None else None
+    parts = (manifest.model_name, manifest.framework, setting)
     return " · ".join(clean_text(part) for part in parts if part)
 
 
@@ -139,9 +137,9 @@ def render_rate(examples_per_s: float | None) -> str:
 
 def quality_rows(summary: RunSummary, manifest: Manifest) -> list[Row]:
     """Scores of the last and the best epoch; one row saying so where there are none."""
-    if "script" in manifest.workload:
+    if isinstance(manifest.workload, RecordedScript):
         return [("quality", "known to the script alone: see worker.log")]
-    if "watched" in manifest.workload:
+    if isinstance(manifest.workload, RecordedWatch):
         return [("quality", "known to the watched program alone")]
     before = course_rows(manifest)
     if summary.final is None:
@@ -158,16 +156,16 @@ def course_rows(manifest: Manifest) -> list[Row]:
     """What the run began from and what it saved; no rows where it did neither."""
     rows = []
     if manifest.continues is not None:
-        told = mapping(manifest.continues)
-        origin = clean_text(told.get("run_id") or told.get("path"))
-        words = f"{origin} after {told.get('epoch')} epochs ({clean_text(told.get('framework'))})"
+        told = manifest.continues
+        origin = clean_text(told.run_id or told.path)
+        words = f"{origin} after {told.epoch} epochs ({clean_text(told.framework)})"
         rows.append(("validates" if manifest.task == "validate" else "continues", words))
     if manifest.checkpoints:
-        last = mapping(manifest.checkpoints[-1])
+        last = manifest.checkpoints[-1]
         count = len(manifest.checkpoints)
         others = f", and {count - 1} before" if count > 1 else ""
-        size = render_bytes(number_of(last.get("bytes")))
-        rows.append(("saved", f"{clean_text(last.get('file'))} ({size}){others}"))
+        size = render_bytes(last.bytes)
+        rows.append(("saved", f"{clean_text(last.file)} ({size}){others}"))
     return rows
 
 
@@ -191,10 +189,10 @@ def load_rows(summary: RunSummary, manifest: Manifest, columns: Any = None) -> l
         for name, column in summary.columns.items()
         if (name in columns if columns is not None else unit_of(name) in _LOAD_UNITS)
     ]
-    return [_load_row(column, quantities.get(column.column, {})) for column in chosen]
+    return [_load_row(column, quantities.get(column.column)) for column in chosen]
 
 
-def _load_row(column: ColumnSummary, quantity: Mapping[str, Any]) -> LoadRow:
+def _load_row(column: ColumnSummary, quantity: RecordedQuantity | None) -> LoadRow:
     name = column.column
     return LoadRow(
         column=clean_text(name),
@@ -202,8 +200,12 @@ def _load_row(column: ColumnSummary, quantity: Mapping[str, Any]) -> LoadRow:
         mean=render_figure(name, column.mean),
         max=render_figure(name, column.max),
         readings=f"{column.count:,}",
-        provenance=clean_text(quantity.get("provenance") or "not stated"),
+        provenance=_provenance(quantity),
     )
+
+
+def _provenance(quantity: RecordedQuantity | None) -> str:
+    return (quantity.provenance if quantity is not None else None) or "not stated"
 
 
 def energy_rows(summary: RunSummary) -> list[tuple[str, str, str, str]]:
@@ -227,70 +229,59 @@ def counter_rows(summary: RunSummary, manifest: Manifest) -> list[tuple[str, str
         (
             clean_text(name),
             _amount(render_figure(name, counter.amount), counter.between_s, summary),
-            clean_text(quantities.get(name, {}).get("provenance") or "not stated"),
+            _provenance(quantities.get(name)),
         )
         for name, counter in summary.counters.items()
         if not name.endswith("_energy_j")
     ]
 
 
-def machine_rows(machine: Mapping[str, Any]) -> list[Row]:
-    """What the machine is."""
-    cores = f"{machine.get('logical_cores', MISSING)} logical"
-    if machine.get("physical_cores"):
-        cores += f", {machine['physical_cores']} physical"
+def machine_rows(machine: Machine | None) -> list[Row]:
+    """What the machine is; one row saying so where the record does not."""
+    if machine is None:
+        return [("machine", "not known: the record does not say")]
+    cores = f"{machine.logical_cores} logical"
+    if machine.physical_cores:
+        cores += f", {machine.physical_cores} physical"
     rows = [
-        ("processor", clean_text(machine.get("cpu_model") or MISSING)),
-        ("cores", f"{clean_text(cores)}; allowed {render_list(machine.get('allowed_cores'))}"),
-        ("memory", render_bytes(number_of(machine.get("memory_total_bytes")))),
-        ("swap", render_bytes(number_of(machine.get("swap_total_bytes")))),
-        ("system", clean_text(machine.get("operating_system") or MISSING)),
-        ("kernel", clean_text(machine.get("kernel") or MISSING)),
+        ("processor", clean_text(machine.cpu_model or MISSING)),
+        ("cores", f"{cores}; allowed {render_list(machine.allowed_cores)}"),
+        ("memory", render_bytes(machine.memory_total_bytes)),
+        ("swap", render_bytes(machine.swap_total_bytes)),
+        ("system", clean_text(machine.operating_system or MISSING)),
+        ("kernel", clean_text(machine.kernel or MISSING)),
     ]
-    if machine.get("cpu_quota_cores") is not None:
-        rows.append(("CPU quota", f"{clean_text(machine['cpu_quota_cores'])} cores"))
-    if machine.get("memory_limit_bytes") is not None:
-        rows.append(("memory limit", render_bytes(number_of(machine["memory_limit_bytes"]))))
-    accelerators = machine.get("accelerators") or ()
+    if machine.cpu_quota_cores is not None:
+        rows.append(("CPU quota", f"{machine.cpu_quota_cores} cores"))
+    if machine.memory_limit_bytes is not None:
+        rows.append(("memory limit", render_bytes(machine.memory_limit_bytes)))
     rows += [
         (
-            f"gpu{clean_text(accelerator.get('index'))}",
-            f"{clean_text(accelerator.get('name'))}, "
-            f"{render_bytes(number_of(accelerator.get('memory_bytes')))}, "
-            f"driver {clean_text(accelerator.get('driver') or MISSING)}",
+            f"gpu{accelerator.index}",
+            f"{clean_text(accelerator.name)}, {render_bytes(accelerator.memory_bytes)}, "
+            f"driver {clean_text(accelerator.driver or MISSING)}",
         )
-        for accelerator in map(mapping, accelerators)
+        for accelerator in machine.accelerators
     ]
-    if not accelerators:
-        rows.append(("accelerators", f"none: {clean_text(machine.get('accelerator_note'))}"))
+    if not machine.accelerators:
+        rows.append(("accelerators", f"none: {clean_text(machine.accelerator_note)}"))
     return rows
 
 
-def setting_rows(setting: Mapping[str, Any]) -> list[Row]:
+def setting_rows(setting: RecordedSetting) -> list[Row]:
     """The setting as asked, resolved and obtained."""
-    asked, resolved = mapping(setting.get("asked")), mapping(setting.get("resolved"))
-    obtained = mapping(setting.get("obtained"))
-    threads = asked.get("threads")
-    rows = [
-        (
-            "asked",
-            clean_text(asked.get("setting") or "the default")
-            + (f", {clean_text(threads)} threads" if threads else ""),
-        ),
-        (
-            "resolved",
-            f"{clean_text(resolved.get('text') or MISSING)}, "
-            f"{clean_text(resolved.get('threads') or MISSING)} threads",
-        ),
-    ]
-    if not obtained:
+    asked, resolved, obtained = setting.asked, setting.resolved, setting.obtained
+    threads = f", {asked.threads} threads" if asked.threads else ""
+    rows = [("asked", clean_text(asked.setting or "the default") + threads)]
+    if resolved is not None:
+        rows.append(("resolved", f"{clean_text(resolved.text)}, {resolved.threads} threads"))
+    if obtained is None:
         return [*rows, ("obtained", "not known: the worker did not say")]
     rows.append(
         (
             "obtained",
-            f"cores {render_list(obtained.get('cores'))}; "
-            f"{clean_text(obtained.get('threads') or MISSING)} threads; "
-            f"device {clean_text(obtained.get('device') or MISSING)}",
+            f"cores {render_list(obtained.cores)}; {obtained.threads or MISSING} threads; "
+            f"device {clean_text(obtained.device or MISSING)}",
         )
     )
     return rows
@@ -298,25 +289,34 @@ def setting_rows(setting: Mapping[str, Any]) -> list[Row]:
 
 def workload_rows(manifest: Manifest) -> list[Row]:
     """What was trained, on what, how long."""
-    workload, data, model = manifest.workload, manifest.data, manifest.model
-    rows = [("model", clean_text(workload.get("model") or MISSING))]
-    script = mapping(workload.get("script"))
-    if script:
-        arguments = " ".join(clean_text(word) for word in script.get("arguments") or ())
-        rows.append(("script", f"{clean_text(script.get('path'))} {arguments}".rstrip()))
-        return [*rows, ("script's SHA-256", clean_text(script.get("sha256")))]
-    if "watched" in workload:
-        return [*rows, *_flat_rows(mapping(workload["watched"]))]
-    rows += [
-        (clean_text(k), render_list(v)) for k, v in mapping(workload.get("model_options")).items()
-    ]
-    parameters = model.get("parameters", workload.get("parameters"))
-    rows.append(("parameters", f"{parameters:,}" if isinstance(parameters, int) else MISSING))
-    rows += list(_flat_rows(mapping(workload.get("training"))))
-    rows.append(("data", clean_text(mapping(workload.get("data")).get("kind") or MISSING)))
-    rows += [(clean_text(k).replace("_", " "), render_list(v)) for k, v in data.items()]
-    rows.append(("seeds", render_list(mapping(workload.get("seeds")))))
+    workload = manifest.workload
+    rows = [("model", clean_text(manifest.model_name or MISSING))]
+    if isinstance(workload, RecordedScript):
+        return [*rows, *_script_rows(workload)]
+    if isinstance(workload, RecordedWatch):
+        return [*rows, *_flat_rows(workload.watched)]
+    if workload is None:
+        return rows
+    rows += [(clean_text(k), render_list(v)) for k, v in workload.model_options.items()]
+    counted = manifest.model.parameters
+    parameters = workload.parameters if counted is None else counted
+    rows.append(("parameters", MISSING if parameters is None else f"{parameters:,}"))
+    rows += _flat_rows(to_json(workload.training) or {})
+    rows.append(("data", workload.data.kind if workload.data is not None else MISSING))
+    rows += _flat_rows(to_json(manifest.data))
+    rows.append(("seeds", render_list(to_json(workload.seeds))))
     return rows
+
+
+def _script_rows(workload: RecordedScript) -> list[Row]:
+    script = workload.script
+    if script is None:
+        return [("script", MISSING)]
+    arguments = " ".join(clean_text(word) for word in script.arguments)
+    return [
+        ("script", f"{clean_text(script.path)} {arguments}".rstrip()),
+        ("script's SHA-256", clean_text(script.sha256 or MISSING)),
+    ]
 
 
 def software_rows(software: Mapping[str, Any]) -> list[Row]:
@@ -326,22 +326,24 @@ def software_rows(software: Mapping[str, Any]) -> list[Row]:
 
 def layer_rows(manifest: Manifest) -> list[tuple[str, str, str, str]]:
     """Name, kind, output shape and attributes of each layer of the graph."""
-    layers = mapping(manifest.workload.get("graph")).get("layers") or ()
+    graph = manifest.workload.graph if isinstance(manifest.workload, RecordedGraph) else None
     return [
         (
-            clean_text(layer.get("name")),
-            clean_text(layer.get("kind")),
-            " × ".join(clean_text(n) for n in layer.get("output_shape") or ()) or MISSING,
-            render_list(mapping(layer.get("attributes"))),
+            clean_text(layer.name),
+            clean_text(layer.kind),
+            " × ".join(map(str, layer.output_shape)) or MISSING,
+            render_list(layer.attributes),
         )
-        for layer in map(mapping, layers)
+        for layer in (graph.layers if graph is not None else ())
     ]
 
 
 MeterRow = tuple[str, str, str, str, str, str]
 
 
-def meter_rows(meters: Any, summary: RunSummary | None = None) -> list[MeterRow]:
+def meter_rows(
+    meters: Iterable[RecordedMeter], summary: RunSummary | None = None
+) -> list[MeterRow]:
     """Meter, column, provenance, source, refresh and reason of each quantity.
 
     A meter whose source is not there has one row that says why. Where a source does not state
@@ -350,31 +352,30 @@ def meter_rows(meters: Any, summary: RunSummary | None = None) -> list[MeterRow]
     observed = summary.columns if summary is not None else {}
     rows: list[MeterRow] = []
     for meter in meters:
-        name = clean_text(mapping(meter).get("name"))
-        quantities = metered_quantities([meter]).values()
-        rows += [(name, *_quantity_cells(quantity, observed)) for quantity in quantities]
-        if not quantities:
-            reason = clean_text(mapping(meter).get("reason") or "it offers nothing here")
+        name = clean_text(meter.name)
+        rows += [(name, *_quantity_cells(quantity, observed)) for quantity in meter.quantities]
+        if not meter.quantities:
+            reason = clean_text(meter.reason or "it offers nothing here")
             rows.append((name, MISSING, "unavailable", MISSING, MISSING, reason))
     return rows
 
 
 def _quantity_cells(
-    quantity: Mapping[str, Any], observed: Mapping[str, ColumnSummary]
+    quantity: RecordedQuantity, observed: Mapping[str, ColumnSummary]
 ) -> tuple[str, str, str, str, str]:
-    absent = quantity.get("provenance") == "unavailable"
-    column = observed.get(str(quantity.get("column")))
+    absent = quantity.provenance == "unavailable"
+    column = observed.get(quantity.column)
     seen_s = column.observed_refresh_s if column is not None else None
     return (
-        clean_text(quantity.get("column")),
-        clean_text(quantity.get("provenance")),
-        clean_text(quantity.get("source") or MISSING),
-        MISSING if absent else render_refresh(quantity.get("refresh_s"), seen_s),
-        clean_text(quantity.get("reason") or ""),
+        clean_text(quantity.column),
+        _provenance(quantity),
+        clean_text(quantity.source or MISSING),
+        MISSING if absent else render_refresh(quantity.refresh_s, seen_s),
+        clean_text(quantity.reason or ""),
     )
 
 
 def _flat_rows(values: Mapping[str, Any]) -> Iterator[Row]:
     for key, value in values.items():
-        if value is not None:
+        if value is not None and value != []:
             yield clean_text(key).replace("_", " "), render_list(value)

@@ -29,6 +29,7 @@ from trainload.report.run.rows import (
 )
 from trainload.report.wording import render_energy, render_outcome, render_overhead, render_sampler
 from trainload.units import render_bytes, render_percent, render_seconds
+from trainload.workload import RecordedScript, RecordedWatch
 
 _BADGES: Mapping[str | None, str] = {"completed": "good", None: "open"}
 COLOURS = 8
@@ -190,9 +191,9 @@ def _no_training(summary: RunSummary, manifest: Manifest) -> str:
     """Why no plot of the training is there."""
     if not summary.steps:
         return "No step was finished."
-    if "script" in manifest.workload:
+    if isinstance(manifest.workload, RecordedScript):
         return "Losses and scores are known to the script alone."
-    if "watched" in manifest.workload:
+    if isinstance(manifest.workload, RecordedWatch):
         return "No loss was told."
     return "No loss was finite."
 

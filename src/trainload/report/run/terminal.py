@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainload.analyse import RunSummary
-from trainload.record import Manifest
+from trainload.hardware import Machine
+from trainload.record import Manifest, RecordedMeter
 from trainload.report.run.rows import (
     counter_rows,
     energy_rows,
@@ -82,7 +83,7 @@ def _crowded_cores(summary: RunSummary) -> frozenset[str]:
     return frozenset(by_core if len(by_core) > MOST_CORE_COLUMNS else ())
 
 
-def render_detect(machine: Mapping[str, Any], meters: Iterable[Any]) -> RenderableType:
+def render_detect(machine: Machine, meters: Iterable[RecordedMeter]) -> RenderableType:
     """A machine and every meter on it: provenance, source, refresh, and why one is missing."""
     from rich.console import Group
     from rich.text import Text

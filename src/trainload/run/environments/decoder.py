@@ -6,7 +6,7 @@ from trainload.errors import EnvironmentProblem
 from trainload.run.environments.interpreters import read_versions
 from trainload.run.request import RunRequest
 from trainload.workload import Workload
-from trainload.workload.data.images import ImageData
+from trainload_worker.protocol.data import ImageData
 
 _PACKAGE = "pillow"
 _FILES = ("folder", "subset")

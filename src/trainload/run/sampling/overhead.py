@@ -7,10 +7,9 @@ that slow drift of the machine cancels.
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
 
 from trainload.intervals import ratio_interval
+from trainload.record import Block, OverheadMeasurement
 
 MIN_STEPS = 3
 """Whole steps needed on each side of a comparison."""
@@ -24,26 +23,6 @@ METHOD = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class OverheadMeasurement:
-    """Step time with the sampler over step time without it, measured in the run itself."""
-
-    verdict: Literal["resolved", "not_resolvable", "not_measured"]
-    reason: str | None = None
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    confidence: float = 0.95
-    observations: int = 0
-    method: str = METHOD
-    blocks: tuple[dict[str, float], ...] = ()
-    """The pauses, in seconds since the run's start: no samples exist there."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The form kept in run.json."""
-        return asdict(self)
-
-
 def measure_overhead(
     starts_s: Sequence[float],
     ends_s: Sequence[float],
@@ -52,11 +31,11 @@ def measure_overhead(
 ) -> OverheadMeasurement:
     """Overhead from step spans and pauses, all on the monotonic clock, in time order."""
     blocks = tuple(
-        {"start_s": round(a - origin_s, 6), "end_s": round(b - origin_s, 6)} for a, b in pauses
+        Block(start_s=round(a - origin_s, 6), end_s=round(b - origin_s, 6)) for a, b in pauses
     )
     if not pauses:
         return OverheadMeasurement(
-            verdict="not_measured", reason="the run ended before the first pause"
+            verdict="not_measured", reason="the run ended before the first pause", method=METHOD
         )
     log_ratios = [
         ratio
@@ -69,6 +48,7 @@ def measure_overhead(
             reason=f"{len(log_ratios)} usable comparisons, at least {MIN_COMPARISONS} needed: "
             "the run was too short or its steps too long",
             observations=len(log_ratios),
+            method=METHOD,
             blocks=blocks,
         )
     interval = ratio_interval(log_ratios)
@@ -86,6 +66,7 @@ def measure_overhead(
         high=round(interval.high, 6),
         confidence=interval.confidence,
         observations=interval.observations,
+        method=METHOD,
         blocks=blocks,
     )
 

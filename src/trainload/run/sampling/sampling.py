@@ -8,8 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trainload.checked import check_value
 from trainload.errors import WorkerError
-from trainload.record import SAMPLE_HEAD, LineReader, layout, read_tail
+from trainload.record import (
+    SAMPLE_HEAD,
+    LineReader,
+    RecordedMeter,
+    SamplerUse,
+    layout,
+    read_tail,
+)
 from trainload.run.request import RunRequest
 from trainload.run.sampling.config import SamplerConfig
 from trainload.run.workers.processes import ExitWatch, SamplerProcess
@@ -32,7 +40,7 @@ class Sampling:
     worker_pid: int
     start_s: float
     columns: list[str] = field(default_factory=list)
-    meters: list[dict[str, Any]] = field(default_factory=list)
+    meters: tuple[RecordedMeter, ...] = ()
     deaths: list[str] = field(default_factory=list)
     stats: list[dict[str, Any]] = field(default_factory=list)
     blocks_started: bool = False
@@ -72,7 +80,8 @@ class Sampling:
         )
         self._process = SamplerProcess(config, self.run_dir / layout.SAMPLER_LOG)
         ready = self._process.wait_ready()
-        self.columns, self.meters = ready["columns"], ready["meters"]
+        self.columns = ready["columns"]
+        self.meters = check_value(tuple[RecordedMeter, ...], ready["meters"], "the meters")
 
     def keep_alive(self) -> str | None:
         """Replace a sampler that died; what happened, or None while all is well."""
@@ -146,22 +155,22 @@ class Sampling:
             if value is not None and name.endswith(("_fraction", "_bytes", "_w"))
         }
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> SamplerUse:
         """The form kept in run.json."""
         peaks = [one.get("peak_rss_bytes") for one in self.stats]
-        return {
-            "rate_hz": self.request.rate_hz,
+        return SamplerUse(
+            rate_hz=self.request.rate_hz,
             **{name: round(sum(one.get(name, 0) for one in self.stats), 6) for name in _SUMMED},
-            "peak_rss_bytes": max(filter(None, peaks), default=None),
-            "meter_errors": self._sum_by_meter("meter_errors"),
-            "meter_cpu_s": self._sum_by_meter("meter_cpu_s"),
-            "restarts": len(self.deaths),
-            "cores": self.own_cores,
-        }
+            peak_rss_bytes=max(filter(None, peaks), default=None),
+            meter_errors=self._sum_by_meter("meter_errors"),
+            meter_cpu_s=self._sum_by_meter("meter_cpu_s"),
+            restarts=len(self.deaths),
+            cores=self.own_cores,
+        )
 
-    def _sum_by_meter(self, key: str) -> dict[str, float]:
+    def _sum_by_meter(self, key: str) -> dict[str, Any]:
         """A statistic kept by meter, summed over all samplers of the run."""
-        total: dict[str, float] = {}
+        total: dict[str, Any] = {}
         for one in self.stats:
             for name, amount in one.get(key, {}).items():
                 total[name] = round(total.get(name, 0) + amount, 6)

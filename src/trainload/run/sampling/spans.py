@@ -2,9 +2,8 @@
 
 from array import array
 from dataclasses import dataclass, field
-from typing import Any
 
-from trainload.record.lines import is_number, is_numbers
+from trainload_worker.protocol.events import Event, StepsDone
 
 
 @dataclass(kw_only=True)
@@ -16,17 +15,14 @@ class StepSpans:
     starts_s: "array[float]" = field(default_factory=lambda: array("d"))
     ends_s: "array[float]" = field(default_factory=lambda: array("d"))
 
-    def add(self, event: Any) -> None:
+    def add(self, event: Event) -> None:
         """Take the steps of one event; other events are passed over."""
-        if not isinstance(event, dict) or event.get("kind") != "steps":
-            return
-        start_s, ends_s = event.get("start_s"), event.get("end_s")
-        if not is_number(start_s) or not is_numbers(ends_s) or not ends_s:
+        if not isinstance(event, StepsDone) or not event.end_s:
             return
         if self.trained_s <= self.keep_s:
-            self.starts_s.append(start_s)
-            self.starts_s.extend(ends_s[:-1])
-            self.ends_s.extend(ends_s)
+            self.starts_s.append(event.start_s)
+            self.starts_s.extend(event.end_s[:-1])
+            self.ends_s.extend(event.end_s)
 
     @property
     def trained_s(self) -> float:

@@ -7,15 +7,20 @@ passes a function.
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from trainload.checked import build_checked
 from trainload.errors import UsageError, WorkerError, WorkloadError
-from trainload.record import LineReader, layout
+from trainload.record import EventReader, LineReader, layout
 from trainload.run.workers.interrupts import Terminated, signals_as_interrupts
 from trainload.run.workers.processes import WorkerProcess
+from trainload.workload import ScriptWorkload, Training, Workload
+from trainload_worker.protocol.events import End, Event, OpTraceSaved, OpTraceStep, PhaseEdge
+from trainload_worker.protocol.graph import GraphSpec
+from trainload_worker.protocol.spec import BuildSpec, ScriptSpec, SettingSpec, TraceSpec
 
 LIMIT_S = 120.0
 _POLL_S = 0.2
@@ -38,29 +43,18 @@ class BuildFunction:
     learning_rate: float = 1e-3
     momentum: float = 0.9
 
-    def to_worker(self) -> dict[str, Any]:
-        """What the worker needs beyond the trace."""
-        return {
-            "build": {"path": str(self.path.resolve()), "function": self.name},
-            "training": {
-                "batch_size": self.batch_size,
-                "epochs": 1,
-                "precision": self.precision,
-                "optimizer": {
-                    "name": self.optimizer,
-                    "learning_rate": self.learning_rate,
-                    "momentum": self.momentum if self.optimizer == "sgd" else 0.0,
-                },
-            },
+    @property
+    def training(self) -> Training:
+        """How its step is done."""
+        momentum = self.momentum if self.optimizer == "sgd" else 0.0
+        rule = {
+            "name": self.optimizer,
+            "learning_rate": self.learning_rate,
+            "weight_decay": 0.0,
+            "momentum": momentum,
         }
-
-
-class TraceSource(Protocol):
-    """What is traced: a workload, a script, a build function."""
-
-    def to_worker(self) -> dict[str, Any]:
-        """What the worker needs beyond the trace."""
-        ...
+        values = {"batch_size": self.batch_size, "precision": self.precision, "epochs": 1}
+        return build_checked(Training, {**values, "optimizer": rule}, self.name)
 
 
 class TracingProcess(Protocol):
@@ -83,7 +77,7 @@ class TracingProcess(Protocol):
 class OpTraceRequest:
     """One step to be traced."""
 
-    source: TraceSource
+    source: Workload | ScriptWorkload | BuildFunction
     python: str
     """Interpreter of torch's environment."""
     target: Literal["cuda", "cpu"] = "cuda"
@@ -131,7 +125,7 @@ def spawn_op_trace(
     WorkloadError with the worker's one line where the step cannot be traced.
     """
 
-    def start(spec: Mapping[str, Any], log: Path) -> WorkerProcess:
+    def start(spec: TraceSpec, log: Path) -> WorkerProcess:
         worker = WorkerProcess(request.python, log, _environment())
         try:
             worker.send_spec(spec)
@@ -147,53 +141,65 @@ def spawn_op_trace(
 def follow_op_trace(
     request: OpTraceRequest,
     folder: Path,
-    start: Callable[[Mapping[str, Any], Path], TracingProcess],
+    start: Callable[[TraceSpec, Path], TracingProcess],
     show: ShowTrace | None = None,
 ) -> OpTraceResult:
     """Have a process trace the step: `start` gets its specification and the path of its log."""
     folder.mkdir(parents=True, exist_ok=True)
     start_s = time.monotonic()
-    events = LineReader(path=folder / layout.EVENTS)
-    events.path.unlink(missing_ok=True)
+    events_path = folder / layout.EVENTS
+    events_path.unlink(missing_ok=True)
+    events = EventReader(lines=LineReader(path=events_path))
     trace = folder / layout.OP_TRACE
     trace.unlink(missing_ok=True)
-    process = start(_spec(request, events.path, trace), folder / layout.WORKER_LOG)
+    process = start(_spec(request, events_path, trace), folder / layout.WORKER_LOG)
     try:
-        facts = _follow(process, events, request, show, start_s)
+        said = _follow(process, events, request, show, start_s)
     except (KeyboardInterrupt, Terminated):
         process.end(_GRACE_S, signal.SIGINT)
         raise
     finally:
         process.sweep()
-    done = facts.get("op_trace")
+    done = said.saved
     if done is None or not trace.is_file():
-        raise _problem(facts, folder / layout.WORKER_LOG)
+        raise _problem(said.end, folder / layout.WORKER_LOG)
     return OpTraceResult(
         path=trace,
-        steps=int(done["steps"]),
-        operations=int(done["operations"]),
+        steps=done.steps,
+        operations=done.operations,
         elapsed_s=time.monotonic() - start_s,
-        notes=tuple(map(str, done.get("notes", ()))),
+        notes=done.notes,
     )
 
 
-def _spec(request: OpTraceRequest, events: Path, trace: Path) -> dict[str, Any]:
-    return {
-        "format": 1,
-        "events_path": str(events.resolve()),
-        "framework": "torch",
-        **request.source.to_worker(),
-        "setting": {},
-        "parent_pid": os.getpid(),
-        "trace": {
-            "path": str(trace.resolve()),
-            "target": request.target,
-            "capability": list(request.capability),
-            "iterations": request.iterations,
-            "limit_s": request.limit_s,
-            "checkpoint_blocks": request.checkpoint_blocks,
-        },
-    }
+def _spec(request: OpTraceRequest, events: Path, trace: Path) -> TraceSpec:
+    source, setting = request.source, SettingSpec()
+    events_path = str(events.resolve())
+    traced: GraphSpec | BuildSpec | ScriptSpec
+    data, training = None, None
+    if isinstance(source, Workload):
+        traced, data, training = source.graph.to_spec(), source.data, source.training
+    elif isinstance(source, BuildFunction):
+        traced, training = BuildSpec(str(source.path.resolve()), source.name), source.training
+    else:
+        traced = ScriptSpec(
+            events_path, "torch", str(source.place), setting, arguments=source.arguments
+        )
+    return TraceSpec(
+        events_path=events_path,
+        framework="torch",
+        trace_path=str(trace.resolve()),
+        target=request.target,
+        iterations=request.iterations,
+        limit_s=request.limit_s,
+        setting=setting,
+        source=traced,
+        parent_pid=os.getpid(),
+        capability=request.capability,
+        data=data,
+        training=training,
+        checkpoint_blocks=request.checkpoint_blocks,
+    )
 
 
 def _environment() -> dict[str, str]:
@@ -207,25 +213,44 @@ def _environment() -> dict[str, str]:
     }
 
 
+@dataclass(kw_only=True)
+class _Said:
+    """What the worker has said so far."""
+
+    building: bool = False
+    steps: int = 0
+    saved: OpTraceSaved | None = None
+    end: End | None = None
+
+    def add(self, event: Event) -> None:
+        if isinstance(event, PhaseEdge):
+            self.building = True
+        elif isinstance(event, OpTraceStep):
+            self.steps = event.step
+        elif isinstance(event, OpTraceSaved):
+            self.saved = event
+        elif isinstance(event, End):
+            self.end = event
+
+
 def _follow(
     process: TracingProcess,
-    events: LineReader,
+    events: EventReader,
     request: OpTraceRequest,
     show: ShowTrace | None,
     start_s: float,
-) -> dict[str, Mapping[str, Any]]:
-    """Everything that the worker said, by kind, once it has ended."""
-    facts: dict[str, Mapping[str, Any]] = {}
+) -> _Said:
+    """Everything that the worker said, once it has ended."""
+    said = _Said()
     deadline_s = start_s + request.limit_s + _START_S
     status = None
     while status is None:
         status = process.wait(_POLL_S)
         for event in events.read_new():
-            if isinstance(event, dict):
-                facts[str(event.get("kind"))] = event
+            said.add(event)
         now_s = time.monotonic()
         if show is not None and status is None:
-            show(_render(facts, request, now_s - start_s))
+            show(_render(said, request, now_s - start_s))
         if status is None and now_s > deadline_s:
             # It holds its own limit; this is for one that hangs where no signal reaches it.
             process.end(_GRACE_S)
@@ -233,21 +258,19 @@ def _follow(
                 f"the step did not end within {request.limit_s:g} s (--limit-s); "
                 "measure a few real steps instead: --measure"
             )
-    return facts
+    return said
 
 
-def _render(facts: Mapping[str, Mapping[str, Any]], request: OpTraceRequest, now_s: float) -> str:
-    done = int(facts.get("op_trace_step", {}).get("step", 0))
-    where = f"step {done} of {request.iterations}" if done else "starting torch"
-    if "phase" in facts and not done:
-        where = "building the model"
+def _render(said: _Said, request: OpTraceRequest, now_s: float) -> str:
+    where = "building the model" if said.building else "starting torch"
+    if said.steps:
+        where = f"step {said.steps} of {request.iterations}"
     return f"tracing operations: {where}, {now_s:.0f} s"
 
 
-def _problem(facts: Mapping[str, Mapping[str, Any]], log: Path) -> Exception:
-    end = facts.get("end")
-    if end is not None and end.get("reason"):
-        return WorkloadError(str(end["reason"]))
+def _problem(end: End | None, log: Path) -> Exception:
+    if end is not None and end.reason:
+        return WorkloadError(end.reason)
     try:
         lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
     except OSError:

@@ -19,6 +19,7 @@ import trainload
 from trainload.errors import WorkerError
 from trainload.hardware import Setting
 from trainload.run.sampling.config import SamplerConfig
+from trainload_worker.protocol.spec import AnySpec, dump_spec
 
 _PACKAGE_ROOT = Path(trainload.__file__).resolve().parent.parent
 
@@ -97,11 +98,11 @@ class WorkerProcess:
         self.pid = self._process.pid
         self._exit = ExitWatch(self.pid)
 
-    def send_spec(self, spec: Mapping[str, Any]) -> None:
+    def send_spec(self, spec: AnySpec) -> None:
         """Hand over the specification; a worker that is already gone is seen at its end."""
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(spec).encode())
+            self._process.stdin.write(dump_spec(spec))
         except BrokenPipeError:
             pass
         self._close_stdin()

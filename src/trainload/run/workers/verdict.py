@@ -6,13 +6,10 @@ Pure decisions on plain values, apart from the kernel's count of out-of-memory k
 import signal
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from trainload.hardware import CgroupLimits
-from trainload.record import Outcome
-
-DISK_FULL_EXIT = 74
-"""The worker's exit status when its last word could not be written."""
+from trainload_worker.protocol.events import End
+from trainload_worker.protocol.outcomes import EXIT_EVENTS_LOST, Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +17,7 @@ class Ending:
     """Everything that is known when a run has ended."""
 
     exit_status: int
-    end_event: dict[str, Any] | None
+    end_event: End | None
     stopped_by: Outcome | None = None
     """`timed_out` or `interrupted` where the driver ended the worker itself."""
     stop_reason: str | None = None
@@ -34,20 +31,18 @@ class Ending:
 
 def decide_outcome(ending: Ending) -> tuple[Outcome, str | None]:
     """The outcome and its reason in one line; None as reason for a completed run."""
-    event = ending.end_event or {}
-    word = event.get("outcome")
-    if ending.exit_status == 0 and word == "completed":
-        return _judge_record(ending, int(event.get("events_lost") or 0))
+    event = ending.end_event
+    if event is not None and event.outcome == "completed" and ending.exit_status == 0:
+        return _judge_record(ending, event.events_lost)
     if ending.stopped_by is not None:
         return ending.stopped_by, ending.stop_reason
-    if word == "killed" and event.get("signal") == signal.SIGKILL and ending.oom_kills:
-        who = f"rank {event.get('rank')}: "
-        return "out_of_memory", f"{who}the kernel killed it for want of memory"
-    if word in ("failed", "killed", "out_of_memory", "interrupted"):
-        return word, str(event.get("reason") or "the worker gave no reason")
+    if event is not None and event.outcome != "completed":
+        if event.outcome == "killed" and event.signal == signal.SIGKILL and ending.oom_kills:
+            return "out_of_memory", f"rank {event.rank}: the kernel killed it for want of memory"
+        return event.outcome, event.reason or "the worker gave no reason"
     if ending.exit_status < 0:
         return _judge_signal(ending)
-    if ending.exit_status == DISK_FULL_EXIT:
+    if ending.exit_status == EXIT_EVENTS_LOST:
         return "failed", "the training's events could not be written (disk full?)"
     tail = f": {ending.last_log_line}" if ending.last_log_line else ""
     return "failed", f"the worker ended with status {ending.exit_status} and no last word{tail}"

@@ -12,20 +12,17 @@ from typing import Annotated, Any, Protocol, get_args
 
 from trainload.checked import Bounds, suggest
 from trainload.errors import WorkloadError
-from trainload.workload.data.datasets import CsvData, Data, KeypointData, keypoint_data, scan_csv
+from trainload.workload.data.datasets import keypoint_data, scan_csv
 from trainload.workload.data.images import (
     FOLDER_CHANNELS,
     TRAIN_FOLDER,
     FoundImages,
-    ImageData,
-    ImageKind,
-    Resize,
     has_cifar10,
     has_mnist,
     holds_image_folders,
     scan_images,
 )
-from trainload.workload.data.npy import FEATURES, NpyArray, NpyData, scan_npy
+from trainload.workload.data.npy import FEATURES, holds_whole_numbers, read_range, scan_npy
 from trainload.workload.data.remote import fetch_remote, is_address
 from trainload.workload.data.subset_manifest import find_subset, scan_subset
 from trainload.workload.data.synthetic import (
@@ -35,6 +32,16 @@ from trainload.workload.data.synthetic import (
 )
 from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.models import Examples, Model
+from trainload_worker.protocol.data import (
+    CsvData,
+    Data,
+    ImageData,
+    ImageKind,
+    KeypointData,
+    NpyArray,
+    NpyData,
+    Resize,
+)
 
 GENERATED = ("keypoints", "synthetic")
 FITTING: Mapping[str, tuple[Examples, ...]] = {
@@ -312,7 +319,7 @@ class _Arrays:
         said = dict(zip(model.input_options, shape, strict=False))
         known = {spec.name for spec in fields(model.options)}
         if model.examples == "tokens":
-            said["vocabulary"] = max(2, self.features.read_range()[1] + 1)
+            said["vocabulary"] = max(2, read_range(self.features)[1] + 1)
             if self.labels is None:
                 said.pop("steps", None)
         if "classes" in known:
@@ -353,11 +360,11 @@ class _Arrays:
         if model.examples == "images" and len(shape) == 2:
             shape = (1, *shape)
         if model.examples == "tokens":
-            if not self.features.whole_numbers:
+            if not holds_whole_numbers(self.features):
                 raise self._wrong("tokens must be whole numbers")
             if self.labels is None and not shape:
                 return (1,)
-        elif self.features.whole_numbers and self.features.dtype != "|u1":
+        elif holds_whole_numbers(self.features) and self.features.dtype != "|u1":
             raise self._wrong("save it as float32, or as uint8")
         if len(shape) != len(model.input_options):
             wanted = " × ".join(("rows", *model.input_options))
@@ -369,7 +376,7 @@ class _Arrays:
         return WorkloadError(f"{self.features.path}: shape {shape} of {dtype}, but {what}")
 
     def _check_tokens(self, graph: LayerGraph) -> None:
-        least, largest = self.features.read_range()
+        least, largest = read_range(self.features)
         vocabulary = vocabulary_of(graph) or 0
         if least < 0 or largest >= vocabulary:
             raise WorkloadError(

@@ -1,16 +1,16 @@
-"""What a workload is trained on: what all kinds of data tell, generated keypoints, and tables.
+"""What a workload is trained on: generated keypoints, and tables of the user's own.
 
 Describes and checks data; the rows themselves are drawn or parsed by the worker.
 """
 
 import csv
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Any
 
-from trainload.checked import Bounds, suggest
+from trainload.checked import suggest
 from trainload.errors import WorkloadError
+from trainload_worker.protocol.data import CsvData, KeypointData
 
 KEYPOINT_CLASS_COUNTS: Mapping[str, int] = {
     "BL": 10236,
@@ -26,102 +26,7 @@ KEYPOINT_CLASS_COUNTS: Mapping[str, int] = {
 }
 """Frames per class, 101,136 in all; source: study L (Finocchiaro 2024), table 3.1."""
 
-KEYPOINT_FEATURES = 75
-"""25 joints × (x, y, confidence); source: study L, section 3.2."""
-
 FLOAT32_MAX = 3.4028234663852886e38
-
-Fraction = Annotated[float, Bounds(above=0, below=1)]
-
-
-class Data(Protocol):
-    """Any kind of data, described; `kind` is the word that chooses it."""
-
-    @property
-    def kind(self) -> str:
-        """The word that chooses it."""
-
-    @property
-    def rows(self) -> int:
-        """Number of examples, training and validation together."""
-
-    @property
-    def example_shape(self) -> tuple[int, ...]:
-        """Shape of one example as the model takes it."""
-
-    @property
-    def class_count(self) -> int:
-        """Classes, or tokens of the vocabulary where the next one is to be told."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The form the worker reads."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeypointData:
-    """Generated pose keypoints with study L's shape."""
-
-    kind: Literal["keypoints"] = "keypoints"
-    class_counts: Mapping[str, int]
-    features: int = KEYPOINT_FEATURES
-    validation_fraction: Fraction = 0.2
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Class names in label order."""
-        return tuple(self.class_counts)
-
-    @property
-    def rows(self) -> int:
-        """Number of frames, training and validation together."""
-        return sum(self.class_counts.values())
-
-    @property
-    def example_shape(self) -> tuple[int, ...]:
-        """The features of one frame."""
-        return (self.features,)
-
-    @property
-    def class_count(self) -> int:
-        """How many classes there are."""
-        return len(self.class_counts)
-
-    def to_json(self) -> dict[str, Any]:
-        """The form the worker reads."""
-        return {**asdict(self), "class_counts": dict(self.class_counts)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class CsvData:
-    """A table of the user's own: numeric feature columns, a label column, maybe a group column."""
-
-    kind: Literal["csv"] = "csv"
-    path: str
-    label_column: str
-    group_column: str | None = None
-    feature_columns: tuple[str, ...]
-    classes: tuple[str, ...]
-    rows: int
-    validation_fraction: Fraction = 0.2
-
-    @property
-    def features(self) -> int:
-        """Number of feature columns."""
-        return len(self.feature_columns)
-
-    @property
-    def example_shape(self) -> tuple[int, ...]:
-        """The features of one row."""
-        return (self.features,)
-
-    @property
-    def class_count(self) -> int:
-        """How many classes there are."""
-        return len(self.classes)
-
-    def to_json(self) -> dict[str, Any]:
-        """The form the worker reads."""
-        return asdict(self)
 
 
 def keypoint_data(frames_fraction: float = 1.0, validation_fraction: float = 0.2) -> KeypointData:

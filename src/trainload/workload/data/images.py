@@ -8,15 +8,12 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from trainload.errors import WorkloadError
-from trainload.workload.data.datasets import Fraction
-
-ImageKind = Literal["folder", "subset", "cifar10", "mnist"]
-Resize = Literal["none", "pad", "nearest", "fit"]
+from trainload_worker.protocol.data import ImageKind
 
 CIFAR10_CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
@@ -51,39 +48,6 @@ IMAGE_SUFFIXES = frozenset(
 TRAIN_FOLDER = "train"
 VALIDATION_FOLDERS = ("val", "valid", "validation", "test")
 FOLDER_CHANNELS = (1, 3, 4)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageData:
-    """Images on disk, brought to one shape once and kept in a cache."""
-
-    kind: ImageKind
-    path: str
-    shape: tuple[int, ...]
-    """Channels, height and width after resizing."""
-    example_shape: tuple[int, ...]
-    """As the model takes it: `shape`, or its values in one row."""
-    resize: Resize
-    """`fit` scales to cover and cuts at the centre; `pad` sets black around."""
-    classes: tuple[str, ...]
-    rows: int
-    """Files or records found; broken ones among them are told by the run."""
-    own_validation: bool
-    """Whether the data's own validation images are used, and not a share of all."""
-    cache: str
-    """Folder of the decoded images."""
-    address: str | None = None
-    """Where the data was fetched from."""
-    validation_fraction: Fraction = 0.2
-
-    @property
-    def class_count(self) -> int:
-        """How many classes there are."""
-        return len(self.classes)
-
-    def to_json(self) -> dict[str, Any]:
-        """The form the worker reads."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,11 @@ import ast
 import math
 import mmap
 import struct
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from trainload.errors import WorkloadError
-from trainload.workload.data.datasets import Fraction
+from trainload_worker.protocol.data import NpyArray
 
 FEATURES, LABELS = "features.npy", "labels.npy"
 _MAGIC = b"\x93NUMPY"
@@ -22,67 +21,28 @@ _INTEGERS = {
 _FLOATS = {"<f4": "f", "<f8": "d"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class NpyArray:
-    """One file: its type as npy writes it, its shape, and where its values begin."""
-
-    path: str
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int
-
-    @property
-    def whole_numbers(self) -> bool:
-        """Whether its values are integers."""
-        return self.dtype in _INTEGERS
-
-    def read_range(self) -> tuple[int, int]:
-        """Least and largest value of an array of integers."""
-        code: Any = _INTEGERS[self.dtype]
-        with (
-            Path(self.path).open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
-            memoryview(mapped) as whole,
-            whole[self.offset : self.offset + self.bytes] as part,
-            part.cast(code) as values,
-        ):
-            return min(values), max(values)
-
-    @property
-    def bytes(self) -> int:
-        """Length of its values."""
-        code = _INTEGERS.get(self.dtype) or _FLOATS[self.dtype]
-        return math.prod(self.shape) * struct.calcsize(f"={code}")
+def holds_whole_numbers(array: NpyArray) -> bool:
+    """Whether its values are integers."""
+    return array.dtype in _INTEGERS
 
 
-@dataclass(frozen=True, kw_only=True)
-class NpyData:
-    """Arrays of the user's own; without labels a stream of tokens."""
+def read_range(array: NpyArray) -> tuple[int, int]:
+    """Least and largest value of an array of integers."""
+    code: Any = _INTEGERS[array.dtype]
+    with (
+        Path(array.path).open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+        memoryview(mapped) as whole,
+        whole[array.offset : array.offset + values_bytes(array)] as part,
+        part.cast(code) as values,
+    ):
+        return min(values), max(values)
 
-    kind: Literal["npy"] = "npy"
-    path: str
-    features: NpyArray
-    labels: NpyArray | None
-    shape: tuple[int, ...]
-    """Of one example as the model takes it."""
-    rows: int
-    classes: int
-    address: str | None = None
-    validation_fraction: Fraction = 0.2
 
-    @property
-    def example_shape(self) -> tuple[int, ...]:
-        """As the model takes it."""
-        return self.shape
-
-    @property
-    def class_count(self) -> int:
-        """Classes, or tokens in a stream."""
-        return self.classes
-
-    def to_json(self) -> dict[str, Any]:
-        """The form the worker reads."""
-        return asdict(self)
+def values_bytes(array: NpyArray) -> int:
+    """Length of its values."""
+    code = _INTEGERS.get(array.dtype) or _FLOATS[array.dtype]
+    return math.prod(array.shape) * struct.calcsize(f"={code}")
 
 
 def read_header(path: Path) -> NpyArray:
@@ -111,7 +71,7 @@ def read_header(path: Path) -> NpyArray:
         raise WorkloadError(f"{path}: columns first; save numpy.ascontiguousarray of it")
     array = NpyArray(path=str(path.resolve()), dtype=dtype, shape=shape, offset=8 + width + length)
     present = path.stat().st_size - array.offset
-    if not shape or present != array.bytes or present == 0:
+    if not shape or present != values_bytes(array) or present == 0:
         raise WorkloadError(
             f"{path}: {present} bytes of values, where its header says {list(shape)} of {dtype}"
         )
@@ -125,13 +85,13 @@ def scan_npy(path: Path) -> tuple[NpyArray, NpyArray | None, int]:
     if not (folder / LABELS).exists():
         return features, None, 0
     labels = read_header(folder / LABELS)
-    if not labels.whole_numbers or len(labels.shape) != 1:
+    if not holds_whole_numbers(labels) or len(labels.shape) != 1:
         raise WorkloadError(f"{labels.path}: labels must be one row of whole numbers")
     if labels.shape[0] != features.shape[0]:
         raise WorkloadError(
             f"{folder}: {features.shape[0]} rows of features, {labels.shape[0]} labels"
         )
-    least, largest = labels.read_range()
+    least, largest = read_range(labels)
     if least < 0:
         raise WorkloadError(f"{labels.path}: label {least} is below 0")
     return features, labels, max(2, largest + 1)

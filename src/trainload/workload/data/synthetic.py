@@ -1,46 +1,11 @@
 """Generated examples of any shape for any model; describes them, the worker draws them."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
-
-from trainload.workload.data.datasets import Fraction
 from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.models import Examples
+from trainload_worker.protocol.data import Form, SyntheticData
 
 LEAST_ROWS = 1280
 """Examples unless told: with a fifth for validation and batches of 32, 32 steps an epoch."""
-
-Form = Literal["images", "tokens", "token_stream", "vectors"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SyntheticData:
-    """Examples drawn from the data seed, learnable: a pattern for each class, under noise."""
-
-    kind: Literal["synthetic"] = "synthetic"
-    form: Form
-    shape: tuple[int, ...]
-    """Of one example."""
-    rows: int
-    classes: int
-    """Tokens of the vocabulary in a token stream."""
-    vocabulary: int | None = None
-    """Tokens that labelled rows are made of."""
-    validation_fraction: Fraction = 0.2
-
-    @property
-    def example_shape(self) -> tuple[int, ...]:
-        """As the model takes it."""
-        return self.shape
-
-    @property
-    def class_count(self) -> int:
-        """As the model gives it."""
-        return self.classes
-
-    def to_json(self) -> dict[str, Any]:
-        """The form the worker reads."""
-        return asdict(self)
 
 
 def synthetic_data(

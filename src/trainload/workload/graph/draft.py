@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from trainload.workload.graph.layers import LayerGraph, LayerSpec, build_graph
+from trainload.workload.graph.layers import LayerGraph, build_graph
+from trainload_worker.protocol.graph import LayerSpec
 
 
 class GraphDraft:

@@ -11,22 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainload.checked import suggest
-from trainload.errors import GraphError
+from trainload.checked import build_checked, suggest, to_json
+from trainload.errors import GraphError, WorkloadError
 from trainload.workload.graph.kind import Kind, Shape
 from trainload.workload.graph.kinds import KINDS
-
-GRAPH_FORMAT = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerSpec:
-    """One layer as it is written down, before anything is inferred."""
-
-    name: str
-    kind: str
-    inputs: tuple[str, ...] = ()
-    attributes: Mapping[str, Any]
+from trainload_worker.protocol.graph import GraphSpec, LayerSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,25 +71,22 @@ class LayerGraph:
     @property
     def sha256(self) -> str:
         """What tells this graph from every other: of its JSON form, names of keys in order."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+        text = json.dumps(to_json(self.to_spec()), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
-    def to_json(self) -> dict[str, Any]:
-        """A JSON-able copy that `graph_from_json` reads back to an equal graph."""
-        return {
-            "format": GRAPH_FORMAT,
-            "name": self.name,
-            "layers": [
-                {
-                    "name": layer.name,
-                    "kind": layer.kind,
-                    "inputs": list(layer.inputs),
-                    "attributes": dict(layer.attributes),
-                    "output_shape": list(layer.output_shape),
-                }
-                for layer in self.layers
-            ],
-            "output": self.output,
-        }
+    def to_spec(self) -> GraphSpec:
+        """The graph as it is written down; `graph_from_spec` gives an equal graph back."""
+        layers = tuple(
+            LayerSpec(
+                name=layer.name,
+                kind=layer.kind,
+                inputs=layer.inputs,
+                attributes=layer.attributes,
+                output_shape=layer.output_shape,
+            )
+            for layer in self.layers
+        )
+        return GraphSpec(name=self.name, layers=layers, output=self.output)
 
 
 def build_graph(name: str, specs: Sequence[LayerSpec], output: str | None = None) -> LayerGraph:
@@ -130,40 +116,24 @@ def build_graph(name: str, specs: Sequence[LayerSpec], output: str | None = None
 
 def graph_from_json(document: Any) -> LayerGraph:
     """The graph a JSON document describes; GraphError says what is wrong with it."""
-    if not isinstance(document, Mapping):
-        raise GraphError("a graph must be a JSON object")
-    if document.get("format") != GRAPH_FORMAT:
-        raise GraphError(
-            f"graph format {document.get('format')!r} is not known; "
-            f"this version reads {GRAPH_FORMAT}"
-        )
-    name, rows, output = (document.get(key) for key in ("name", "layers", "output"))
-    if not isinstance(name, str) or not isinstance(rows, list) or not isinstance(output, str):
-        raise GraphError("a graph needs a 'name' and an 'output' (texts) and 'layers' (a list)")
-    specs = [_spec_from_json(row, position) for position, row in enumerate(rows)]
-    graph = build_graph(name, specs, output)
-    for layer, row in zip(graph.layers, rows, strict=True):
-        stated = row.get("output_shape")
-        if stated is not None and stated != list(layer.output_shape):
+    try:
+        return graph_from_spec(build_checked(GraphSpec, document, "graph"))
+    except GraphError:
+        raise
+    except WorkloadError as error:
+        raise GraphError(str(error)) from None
+
+
+def graph_from_spec(spec: GraphSpec) -> LayerGraph:
+    """The checked graph; GraphError where it cannot be built or states another shape."""
+    graph = build_graph(spec.name, spec.layers, spec.output)
+    for layer, written in zip(graph.layers, spec.layers, strict=True):
+        if written.output_shape not in ((), layer.output_shape):
             raise GraphError(
-                f"layer {layer.name!r}: states output_shape {stated}, "
+                f"layer {layer.name!r}: states output_shape {list(written.output_shape)}, "
                 f"but its inputs give {list(layer.output_shape)}"
             )
     return graph
-
-
-def _spec_from_json(row: Any, position: int) -> LayerSpec:
-    if not isinstance(row, Mapping):
-        raise GraphError(f"layer {position}: must be an object")
-    name, kind = row.get("name"), row.get("kind")
-    inputs, attributes = row.get("inputs", []), row.get("attributes", {})
-    if not isinstance(name, str) or not isinstance(kind, str):
-        raise GraphError(f"layer {position}: needs 'name' and 'kind' as texts")
-    if not isinstance(inputs, list) or not all(isinstance(i, str) for i in inputs):
-        raise GraphError(f"layer {name!r}: 'inputs' must be a list of layer names")
-    if not isinstance(attributes, Mapping):
-        raise GraphError(f"layer {name!r}: 'attributes' must be an object")
-    return LayerSpec(name=name, kind=kind, inputs=tuple(inputs), attributes=attributes)
 
 
 def _infer_layer(spec: LayerSpec, before: Mapping[str, Layer]) -> Layer:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from trainload.checked import Bounds
-from trainload.workload.graph.layers import LayerGraph, LayerSpec, build_graph
+from trainload.workload.graph.layers import LayerGraph, build_graph
+from trainload_worker.protocol.graph import LayerSpec
 
 Activation = Literal["relu", "leaky_relu", "tanh", "sigmoid", "silu"]
 

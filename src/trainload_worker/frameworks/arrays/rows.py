@@ -10,7 +10,7 @@ import numpy
 from trainload_worker.data.dataset import PIXEL_SCALE, PIXEL_SHIFT, Dataset
 from trainload_worker.data.split import Split
 from trainload_worker.frameworks.backends import CONFUSION_CLASSES, Evaluation
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.metrics import TOP
 
 _CHUNK_ROWS = 4096
@@ -20,7 +20,7 @@ _CHUNK_ROWS = 4096
 class Rows:
     """The examples of a run, shaped as the graph's input takes them; copies nothing but batches."""
 
-    def __init__(self, spec: Spec, dataset: Dataset, split: Split) -> None:
+    def __init__(self, spec: TrainSpec, dataset: Dataset, split: Split) -> None:
         entry = next(layer for layer in spec.graph.layers if layer.kind == "input")
         self.input_shape = tuple(entry.output_shape)
         self.input_dtype = numpy.dtype(dataset.form)
@@ -35,7 +35,7 @@ class Rows:
             self._labels = numpy.frombuffer(dataset.labels, dtype=numpy.int64)
         self._validation = numpy.frombuffer(split.validation_rows, dtype=numpy.int64)
         self._class_count = dataset.class_count
-        self._top = spec.training.validation.top
+        self._top = spec.training.top
         self.batch_sizes = _batch_sizes(spec, len(split.train_rows))
         plain = len(self.input_shape) == 1 and dataset.form == "float32"
         wanted = max(spec.training.batch_size, _CHUNK_ROWS if plain else 0)
@@ -134,7 +134,7 @@ def _ranks(scores: Any, targets: Any, own: Any) -> Any:
     return ((scores > own[:, None]) | (equal & earlier)).sum(axis=1)
 
 
-def _batch_sizes(spec: Spec, row_count: int) -> list[int]:
+def _batch_sizes(spec: TrainSpec, row_count: int) -> list[int]:
     """The sizes of batch that training will meet: a last one of an epoch may be smaller."""
     if spec.training.max_steps == 0 or spec.validate_only:
         return []

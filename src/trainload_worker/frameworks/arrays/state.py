@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 import numpy
 
-from trainload_worker.protocol.spec import GraphSpec
+from trainload_worker.protocol.graph import GraphSpec
 from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import find_tensor
 

@@ -28,7 +28,8 @@ from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.split import Split
 from trainload_worker.frameworks.backends import Evaluation, LayerSummary, Opened, StepBatch
 from trainload_worker.frameworks.fake.state import FakeState
-from trainload_worker.protocol.spec import LayerSpec, Spec
+from trainload_worker.protocol.graph import LayerSpec
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.feed import Feed
 
 VERSION = "1.0"
@@ -38,7 +39,7 @@ _HEADROOM_BYTES = 64 << 20
 _BLOCK_BYTES = 4 << 20
 
 
-def create(spec: Spec) -> FakeBackend:
+def create(spec: TrainSpec) -> FakeBackend:
     """The backend for that specification."""
     return FakeBackend(spec)
 
@@ -46,7 +47,7 @@ def create(spec: Spec) -> FakeBackend:
 class FakeBackend:
     """Counts steps, waits, and reports losses that fall."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: TrainSpec) -> None:
         self._spec = spec
         self._options: Mapping[str, Any] = spec.fake
         self._step_s = float(spec.fake.get("step_s", 0.002))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Callable, Mapping, Sequence
 
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import find_tensor
 
@@ -13,7 +13,7 @@ from trainload_worker.training.state import find_tensor
 class FakeState:
     """Zeros for the weights of linear layers, and the number of steps."""
 
-    def __init__(self, spec: Spec, count_from: Callable[[int], None]) -> None:
+    def __init__(self, spec: TrainSpec, count_from: Callable[[int], None]) -> None:
         self._count_from = count_from
         shapes = {layer.name: layer.output_shape for layer in spec.graph.layers}
         self._shapes: dict[str, Sequence[int]] = {}

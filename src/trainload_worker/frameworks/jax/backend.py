@@ -26,14 +26,14 @@ from trainload_worker.frameworks.jax.optimizers import build_optimizer
 from trainload_worker.frameworks.jax.state import JaxState
 from trainload_worker.frameworks.jax.tracer import JaxTracer, mark_taking
 from trainload_worker.frameworks.xla.layers import INPUT_SCOPE, LOSS_SCOPE, UPDATE_SCOPE
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.initial_weights import draw_parameters
 from trainload_worker.training.layer_parameters import summarise_layers
 from trainload_worker.training.step_clocks import WaitingClock
 
 
-def create(spec: Spec) -> JaxBackend:
+def create(spec: TrainSpec) -> JaxBackend:
     """The backend for that specification."""
     return JaxBackend(spec)
 
@@ -41,7 +41,7 @@ def create(spec: Spec) -> JaxBackend:
 class JaxBackend:
     """One model, its optimizer and its data; rows stay in host memory until their step."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: TrainSpec) -> None:
         if spec.training.precision != "float32":
             raise SpecError(f"jax trains in float32 here, not in {spec.training.precision}")
         self._spec = spec

@@ -14,7 +14,7 @@ from flax import nnx
 from trainload_worker.errors import GraphError
 from trainload_worker.frameworks.jax.kinds import BUILDERS
 from trainload_worker.frameworks.xla.layers import INPUT_SCOPE
-from trainload_worker.protocol.spec import GraphSpec, LayerSpec
+from trainload_worker.protocol.graph import GraphSpec, LayerSpec
 from trainload_worker.training.layer_parameters import group_parameters
 
 

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import optax
 
 from trainload_worker.errors import SpecError
-from trainload_worker.protocol.spec import OptimizerSpec
+from trainload_worker.protocol.training import Optimizer
 
 
-def build_optimizer(spec: OptimizerSpec) -> Any:
+def build_optimizer(spec: Optimizer) -> Any:
     """The gradient transformation; SpecError for a name unknown here."""
     if spec.name not in _RULES:
         raise SpecError(f"optimizer {spec.name!r} is unknown to jax here")
@@ -26,11 +26,11 @@ def build_optimizer(spec: OptimizerSpec) -> Any:
     return optax.chain(*parts, optax.scale(-spec.learning_rate))
 
 
-def _sgd(spec: OptimizerSpec) -> Any:
+def _sgd(spec: Optimizer) -> Any:
     return optax.trace(decay=spec.momentum) if spec.momentum else optax.identity()
 
 
-def _adagrad(_spec: OptimizerSpec) -> Any:
+def _adagrad(_spec: Optimizer) -> Any:
     """Divides by sqrt(sum of squares) + 1e-10; Optax's own adds epsilon below the root."""
 
     def init(parameters: Any) -> Any:
@@ -44,7 +44,7 @@ def _adagrad(_spec: OptimizerSpec) -> Any:
     return optax.GradientTransformation(init, update)
 
 
-_RULES: Mapping[str, Callable[[OptimizerSpec], Any]] = {
+_RULES: Mapping[str, Callable[[Optimizer], Any]] = {
     "sgd": _sgd,
     "adam": lambda _spec: optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8),
     "adamw": lambda _spec: optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8),

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from trainload_worker.errors import CheckpointError
 from trainload_worker.frameworks.arrays.state import channels_last_axes, from_tensor, to_tensor
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import SLOTS, slot_name
 
@@ -27,7 +27,9 @@ _FIELDS = {
 class JaxState:
     """The state of one training, which its backend holds as one value."""
 
-    def __init__(self, spec: Spec, read: Callable[[], Any], write: Callable[[Any], None]) -> None:
+    def __init__(
+        self, spec: TrainSpec, read: Callable[[], Any], write: Callable[[Any], None]
+    ) -> None:
         self._read, self._write = read, write
         self._slots = SLOTS[spec.training.optimizer.name]
         self._axes = channels_last_axes(spec.graph)

@@ -22,14 +22,14 @@ from trainload_worker.frameworks.mxnet.graph import GraphBlock
 from trainload_worker.frameworks.mxnet.loader import MxnetLoader
 from trainload_worker.frameworks.mxnet.optimizers import build_optimizer
 from trainload_worker.frameworks.mxnet.state import MxnetState
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.initial_weights import draw_parameters
 from trainload_worker.training.layer_parameters import summarise_layers
 from trainload_worker.training.step_clocks import WaitingClock
 
 
-def create(spec: Spec) -> MxnetBackend:
+def create(spec: TrainSpec) -> MxnetBackend:
     """The backend for that specification."""
     return MxnetBackend(spec)
 
@@ -37,7 +37,7 @@ def create(spec: Spec) -> MxnetBackend:
 class MxnetBackend:
     """One model, its trainer and its data; rows stay in host memory until their step."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: TrainSpec) -> None:
         if spec.training.precision != "float32":
             raise SpecError(f"mxnet trains in float32 here, not in {spec.training.precision}")
         self._spec = spec
@@ -84,7 +84,7 @@ class MxnetBackend:
         spec = self._spec
         mxnet.random.seed(spec.seeds.weights)
         self._rows = Rows(spec, dataset, split)
-        native = spec.training.loader.kind == "native"
+        native = spec.training.loader == "native"
         loader = MxnetLoader(spec, *self._rows.tables, dataset.files) if native else None
         self.feed = Feed(self._rows.take, loader)
         self._model = GraphBlock(spec.graph)

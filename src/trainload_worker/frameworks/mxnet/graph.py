@@ -12,7 +12,7 @@ from mxnet.gluon.block import HybridBlock
 
 from trainload_worker.errors import GraphError
 from trainload_worker.frameworks.mxnet.kinds import BUILDERS, find_parameter
-from trainload_worker.protocol.spec import GraphSpec, LayerSpec
+from trainload_worker.protocol.graph import GraphSpec, LayerSpec
 
 
 class GraphBlock(HybridBlock):  # type: ignore[misc]  # mxnet is not typed here

@@ -10,7 +10,7 @@ import numpy
 from mxnet import gluon, nd
 
 from trainload_worker.errors import DataError
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.feed import cut_batches
 
 _AREA, _BILINEAR = 3, 1
@@ -20,9 +20,9 @@ _AREA, _BILINEAR = 3, 1
 class MxnetLoader:
     """Batches of a DataLoader, made anew for each epoch's order."""
 
-    def __init__(self, spec: Spec, features: Any, labels: Any, files: Sequence[str]) -> None:
+    def __init__(self, spec: TrainSpec, features: Any, labels: Any, files: Sequence[str]) -> None:
         self._batch_size = spec.training.batch_size
-        self._workers = spec.training.loader.workers
+        self._workers = spec.training.loader_workers
         if files and features.shape[1] == 4:
             raise DataError("mxnet decodes no images of 4 channels; train with --loader cache")
         self._rows = FileRows(files, labels, features.shape[1:]) if files else None

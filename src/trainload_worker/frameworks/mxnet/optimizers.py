@@ -13,12 +13,12 @@ import mxnet
 from mxnet import nd
 
 from trainload_worker.errors import SpecError
-from trainload_worker.protocol.spec import OptimizerSpec
+from trainload_worker.protocol.training import Optimizer
 
 _BETA1, _BETA2 = 0.9, 0.999
 
 
-def build_optimizer(spec: OptimizerSpec) -> Any:
+def build_optimizer(spec: Optimizer) -> Any:
     """The optimizer; SpecError for a name unknown here."""
     if spec.name == "sgd":
         # MXNet's momentum holds the learning rate too, which is the same while that is constant.

@@ -9,7 +9,7 @@ from mxnet import nd
 
 from trainload_worker.frameworks.arrays.state import from_tensor, to_tensor
 from trainload_worker.frameworks.mxnet.kinds import find_parameter
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.initial_weights import parameter_shapes
 from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import RUNNING, SLOTS, epoch_seed, slot_name
@@ -18,7 +18,7 @@ from trainload_worker.training.state import RUNNING, SLOTS, epoch_seed, slot_nam
 class MxnetState:
     """The state of one block and its trainer."""
 
-    def __init__(self, spec: Spec, model: Any, trainer: Any) -> None:
+    def __init__(self, spec: TrainSpec, model: Any, trainer: Any) -> None:
         self._trainer = trainer
         optimizer = spec.training.optimizer
         self._slots = SLOTS[optimizer.name]

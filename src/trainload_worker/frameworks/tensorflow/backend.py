@@ -31,14 +31,14 @@ from trainload_worker.frameworks.tensorflow.owners import ENDING, LOSS, OPTIMIZE
 from trainload_worker.frameworks.tensorflow.profile import CALL, INPUT
 from trainload_worker.frameworks.tensorflow.state import TensorFlowState
 from trainload_worker.frameworks.tensorflow.tracer import Tracer
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.initial_weights import draw_parameters
 from trainload_worker.training.layer_parameters import summarise_layers
 from trainload_worker.training.step_clocks import ReturnClock, StepClock, WaitingClock
 
 
-def create(spec: Spec) -> TensorFlowBackend:
+def create(spec: TrainSpec) -> TensorFlowBackend:
     """The backend for that specification."""
     return TensorFlowBackend(spec)
 
@@ -46,7 +46,7 @@ def create(spec: Spec) -> TensorFlowBackend:
 class TensorFlowBackend:
     """One model, its optimizer and its data; rows stay in host memory until their step."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: TrainSpec) -> None:
         if spec.training.precision != "float32":
             raise SpecError(f"tensorflow trains in float32 here, not in {spec.training.precision}")
         self._spec = spec
@@ -93,7 +93,7 @@ class TensorFlowBackend:
         spec = self._spec
         keras.utils.set_random_seed(spec.seeds.weights)
         self._rows = Rows(spec, dataset, split)
-        native = spec.training.loader.kind == "native"
+        native = spec.training.loader == "native"
         loader = TensorFlowLoader(spec, *self._rows.tables, dataset.files) if native else None
         self.feed = Feed(self._rows.take, loader)
         model = GraphModel(spec.graph, draw_parameters(spec.graph, spec.seeds.weights))

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from trainload_worker.errors import GraphError
 from trainload_worker.frameworks.tensorflow.kinds import BUILDERS
-from trainload_worker.protocol.spec import GraphSpec
+from trainload_worker.protocol.graph import GraphSpec
 from trainload_worker.training.layer_parameters import group_parameters
 
 _TRAINS = ("batch_norm", "dropout", "lstm", "self_attention")

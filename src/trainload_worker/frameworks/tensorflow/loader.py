@@ -10,7 +10,7 @@ import numpy
 import tensorflow as tf
 
 from trainload_worker.errors import DataError
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec import TrainSpec
 
 DECODED = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp")
 """Kinds of files that TensorFlow decodes; others are only in the cache."""
@@ -19,9 +19,9 @@ DECODED = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp")
 class TensorFlowLoader:
     """Batches of a tf.data pipeline, made anew for each epoch's order."""
 
-    def __init__(self, spec: Spec, features: Any, labels: Any, files: Sequence[str]) -> None:
+    def __init__(self, spec: TrainSpec, features: Any, labels: Any, files: Sequence[str]) -> None:
         self._batch_size = spec.training.batch_size
-        self._workers = max(1, spec.training.loader.workers)
+        self._workers = max(1, spec.training.loader_workers)
         # On the host, where the pipeline runs, whatever device trains.
         with tf.device("/cpu:0"):
             self._labels = tf.constant(numpy.asarray(labels, dtype=numpy.int32))

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from trainload_worker.errors import SpecError
 from trainload_worker.frameworks.tensorflow.owners import GRADIENT, VARIABLE
-from trainload_worker.protocol.spec import OptimizerSpec
+from trainload_worker.protocol import training
 
 _BETA1, _BETA2 = 0.9, 0.999
 
@@ -22,7 +22,7 @@ class Optimizer:
 
     slots = 0
 
-    def __init__(self, spec: OptimizerSpec, variables: Sequence[Any]) -> None:
+    def __init__(self, spec: training.Optimizer, variables: Sequence[Any]) -> None:
         self._spec = spec
         self._variables = list(variables)
         self._slots = [
@@ -62,7 +62,7 @@ class Optimizer:
 class Sgd(Optimizer):
     """The slot is momentum · slot + gradient, and the step learning rate · slot."""
 
-    def __init__(self, spec: OptimizerSpec, variables: Sequence[Any]) -> None:
+    def __init__(self, spec: training.Optimizer, variables: Sequence[Any]) -> None:
         self.slots = 1 if spec.momentum else 0
         super().__init__(spec, variables)
 
@@ -86,7 +86,7 @@ class Adam(Optimizer):
 
     slots = 2
 
-    def __init__(self, spec: OptimizerSpec, variables: Sequence[Any]) -> None:
+    def __init__(self, spec: training.Optimizer, variables: Sequence[Any]) -> None:
         super().__init__(spec, variables)
         self._power1 = tf.Variable(1.0, trainable=False)
         self._power2 = tf.Variable(1.0, trainable=False)
@@ -156,7 +156,7 @@ _RULES: Mapping[str, type] = {
 }
 
 
-def build_optimizer(spec: OptimizerSpec, variables: Sequence[Any]) -> Optimizer:
+def build_optimizer(spec: training.Optimizer, variables: Sequence[Any]) -> Optimizer:
     """The optimizer of those variables; SpecError for a name unknown here."""
     if spec.name not in _RULES:
         raise SpecError(f"optimizer {spec.name!r} is unknown to tensorflow here")

@@ -10,7 +10,7 @@ from trainload_worker.frameworks.arrays.state import (
     load_places,
     read_places,
 )
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import SLOTS, slot_name
 
@@ -21,7 +21,7 @@ _EPOCH_STRIDE = 1_000_003
 class TensorFlowState:
     """The state of one model and its optimizer."""
 
-    def __init__(self, spec: Spec, model: Any, optimizer: Any) -> None:
+    def __init__(self, spec: TrainSpec, model: Any, optimizer: Any) -> None:
         self._optimizer = optimizer
         self._slot_names = SLOTS[spec.training.optimizer.name]
         self._generators = list(_seed_generators(model))

@@ -33,7 +33,8 @@ from trainload_worker.frameworks.torch.weights import (
     can_draw,
     load_initial_weights,
 )
-from trainload_worker.protocol.spec import OptimizerSpec, Spec
+from trainload_worker.protocol.spec import TrainSpec
+from trainload_worker.protocol.training import Optimizer
 from trainload_worker.training.feed import Feed
 from trainload_worker.training.metrics import TOP
 
@@ -57,7 +58,7 @@ class StepClock(Protocol):
         """Steps that ended since the last call."""
 
 
-def create(spec: Spec) -> TorchBackend:
+def create(spec: TrainSpec) -> TorchBackend:
     """The backend for that specification."""
     return TorchBackend(spec)
 
@@ -65,7 +66,7 @@ def create(spec: Spec) -> TorchBackend:
 class TorchBackend:
     """One model, its optimizer and its data; rows stay in host memory until their step."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: TrainSpec) -> None:
         self._spec = spec
         self._device = torch.device("cuda:0" if spec.setting.accelerators else "cpu")
         self._on_cuda = self._device.type == "cuda"
@@ -123,7 +124,7 @@ class TorchBackend:
         entry = next(layer for layer in graph.layers if layer.kind == "input")
         self._features, self._labels = _wrap(dataset, entry.output_shape)
         loader = None
-        if self._spec.training.loader.kind == "native":
+        if self._spec.training.loader == "native":
             tables = (self._features, self._labels, dataset.files)
             loader = TorchLoader(self._spec, *tables, pinned=self._on_cuda)
         self.feed = Feed(self._take_rows, loader)
@@ -157,7 +158,7 @@ class TorchBackend:
 
     def evaluate(self) -> Evaluation:
         """Runs over the validation rows in chunks; sums stay on the device until the end."""
-        tally = _Tally(self._class_count, self._device, self._spec.training.validation.top)
+        tally = _Tally(self._class_count, self._device, self._spec.training.top)
         autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16)
         self._model.eval()
         with torch.no_grad(), autocast:
@@ -279,7 +280,7 @@ class HostStepClock:
         return batch
 
 
-def _sgd(parameters: Any, spec: OptimizerSpec) -> Any:
+def _sgd(parameters: Any, spec: Optimizer) -> Any:
     return torch.optim.SGD(
         parameters,
         lr=spec.learning_rate,
@@ -288,15 +289,15 @@ def _sgd(parameters: Any, spec: OptimizerSpec) -> Any:
     )
 
 
-def _plain(name: str) -> Callable[[Any, OptimizerSpec], Any]:
-    def build(parameters: Any, spec: OptimizerSpec) -> Any:
+def _plain(name: str) -> Callable[[Any, Optimizer], Any]:
+    def build(parameters: Any, spec: Optimizer) -> Any:
         optimizer = getattr(torch.optim, name)
         return optimizer(parameters, lr=spec.learning_rate, weight_decay=spec.weight_decay)
 
     return build
 
 
-_OPTIMIZERS: Mapping[str, Callable[[Any, OptimizerSpec], Any]] = {
+_OPTIMIZERS: Mapping[str, Callable[[Any, Optimizer], Any]] = {
     "adam": _plain("Adam"),
     "adamw": _plain("AdamW"),
     "sgd": _sgd,
@@ -305,7 +306,7 @@ _OPTIMIZERS: Mapping[str, Callable[[Any, OptimizerSpec], Any]] = {
 }
 
 
-def build_optimizer(spec: OptimizerSpec, model: Any) -> Any:
+def build_optimizer(spec: Optimizer, model: Any) -> Any:
     """The optimizer of a run over all of the model's parameters."""
     if spec.name not in _OPTIMIZERS:
         raise SpecError(f"optimizer {spec.name!r} is unknown to torch here")

@@ -12,7 +12,7 @@ from torch import nn
 
 from trainload_worker.errors import GraphError
 from trainload_worker.frameworks.torch.kinds import BUILDERS
-from trainload_worker.protocol.spec import GraphSpec, LayerSpec
+from trainload_worker.protocol.graph import GraphSpec, LayerSpec
 
 
 class GraphModule(nn.Module):  # type: ignore[misc]  # torch is not typed here

@@ -18,6 +18,7 @@ from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.frameworks.torch.modules import ModuleNames
 from trainload_worker.frameworks.torch.tracer import Tracer, settle
 from trainload_worker.process.events import EventWriter
+from trainload_worker.protocol.events import LayersFailed, ModuleTable, WindowSaved
 from trainload_worker.protocol.spec import LayersSpec
 from trainload_worker.windows.plan import WindowPlan, WindowShape
 from trainload_worker.windows.together import Agreement
@@ -175,18 +176,19 @@ class LayerProbe:
         end_s = self._clock()
         cost_s = self._plan.note_window(window.opened_s, end_s, steps, os.path.getsize(path))
         self._events.write(
-            "window",
-            index=index,
-            purpose=window.shape.purpose,
-            file=name,
-            device=str(self._device),
-            first_step=window.first_step,
-            last_step=last_step,
-            # Those before and after pay for starting the trace and for saving it.
-            disturbed=[window.first_traced - 1, last_step + 1],
-            begin_s=window.opened_s,
-            end_s=end_s,
-            cost_s=cost_s,
+            WindowSaved(
+                index=index,
+                purpose=window.shape.purpose,
+                file=name,
+                device=str(self._device),
+                first_step=window.first_step,
+                last_step=last_step,
+                # Those before and after pay for starting the trace and for saving it.
+                disturbed=(window.first_traced - 1, last_step + 1),
+                begin_s=window.opened_s,
+                end_s=end_s,
+                cost_s=cost_s,
+            )
         )
 
     def _record_modules(self) -> None:
@@ -194,11 +196,11 @@ class LayerProbe:
         modules = self._names.table(self._optimizers)
         if modules != self._modules:
             self._modules = modules
-            self._events.write("modules", modules=modules, compiled=self._names.compiled)
+            self._events.write(ModuleTable(tuple(modules), self._names.compiled))
 
     def _give_up(self, reason: str) -> None:
         self._stop()
-        self._events.write("layers", state="failed", reason=reason, t_s=time.monotonic())
+        self._events.write(LayersFailed(reason, t_s=time.monotonic()))
 
     def _stop(self) -> None:
         """Traces no more; hooks stay until `detach`, since this may be called from inside one."""
@@ -209,7 +211,7 @@ class LayerProbe:
                 self._tracer.close(None)
         except Exception as error:  # noqa: BLE001 - as above
             reason = f"the tracer could not be stopped: {error}"
-            self._events.write("layers", state="failed", reason=reason, t_s=time.monotonic())
+            self._events.write(LayersFailed(reason, t_s=time.monotonic()))
 
     def _forget(self) -> None:
         """In a forked child, such as a loader's worker: the windows are the parent's."""

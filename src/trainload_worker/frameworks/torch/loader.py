@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from trainload_worker.data.image_folder import make_decoder
 from trainload_worker.errors import DataError
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.feed import cut_batches
 
 
@@ -18,9 +18,9 @@ class TorchLoader:
     """Batches of a DataLoader; its processes live as long as the training."""
 
     def __init__(
-        self, spec: Spec, features: Any, labels: Any, files: Sequence[str], pinned: bool
+        self, spec: TrainSpec, features: Any, labels: Any, files: Sequence[str], pinned: bool
     ) -> None:
-        workers = spec.training.loader.workers
+        workers = spec.training.loader_workers
         rows: Any = ArrayRows(features, labels)
         if files:
             rows = FileRows(files, labels, tuple(features.shape[1:]))

@@ -19,6 +19,7 @@ from trainload_worker.frameworks.torch.backend import HostStepClock, StepClock, 
 from trainload_worker.frameworks.torch.clock import CudaStepClock
 from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.process.events import EventWriter
+from trainload_worker.protocol.events import ProbeFailed
 from trainload_worker.training.loop import FLUSH_PERIOD_S, StepLog
 
 
@@ -94,7 +95,7 @@ class StepProbe:
                 self._failed = True
                 self._log = None
                 reason = f"{type(error).__name__}: {error}"
-                self._events.write("probe", state="failed", reason=reason, t_s=time.monotonic())
+                self._events.write(ProbeFailed(reason, t_s=time.monotonic()))
 
         return guarded
 

@@ -7,7 +7,7 @@ from typing import Any, Iterator, Mapping
 
 import torch
 
-from trainload_worker.protocol.spec import Spec
+from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import RUNNING, SLOTS, epoch_seed, find_tensor, slot_name
 
@@ -15,7 +15,7 @@ from trainload_worker.training.state import RUNNING, SLOTS, epoch_seed, find_ten
 class TorchState:
     """The state of one model and its optimizer."""
 
-    def __init__(self, spec: Spec, model: Any, optimizer: Any) -> None:
+    def __init__(self, spec: TrainSpec, model: Any, optimizer: Any) -> None:
         self._model, self._optimizer = model, optimizer
         self._slots = SLOTS[spec.training.optimizer.name]
         self._seed = spec.seeds.weights

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from trainload_worker.protocol.spec import GraphSpec
+from trainload_worker.protocol.graph import GraphSpec
 
 NOTE_WITHOUT_NUMPY = (
     "without numpy torch draws the initial weights itself: by the same scheme, "

@@ -12,8 +12,7 @@ import torch
 from trainload_worker.frameworks.torch.fake_step.trace import trace_step
 from trainload_worker.process.endings import classify
 from trainload_worker.process.events import EventWriter
-from trainload_worker.protocol.spec import TraceSpec
-from trainload_worker.protocol.spec_reading import parse_spec
+from trainload_worker.protocol.spec import TraceSpec, parse_spec
 
 
 def main() -> None:
@@ -31,9 +30,9 @@ def _trace(document: dict) -> None:
     assert isinstance(spec, TraceSpec)
     events = EventWriter(spec.events_path)
     try:
-        events.write("op_trace", **trace_step(spec, events))
+        events.write(trace_step(spec, events))
     except BaseException as error:  # noqa: BLE001 - as the worker does
-        events.write("end", reason=classify(error, "trace").reason)
+        events.write(classify(error, "trace"))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from worker_specs import SOURCE_FOLDER
 
+from trainload.checked import to_json
 from trainload.errors import UsageError, WorkloadError
 from trainload.estimate.memory.op_trace import (
     Allocation,
@@ -22,7 +23,7 @@ from trainload.estimate.memory.op_trace import (
     load_op_trace,
 )
 from trainload.run.workers.op_trace import OpTraceRequest, parse_build, spawn_op_trace
-from trainload.workload import assemble_workload
+from trainload.workload import Workload, assemble_workload
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytestmark = pytest.mark.framework("torch")
@@ -64,25 +65,30 @@ def make_document(folder: Path, name: str, **changes: Any) -> dict[str, Any]:
     options = {"function": name, "precision": "float32", "optimizer": "adamw", "target": "cuda"}
     options |= {"capability": [9, 0], "limit_s": 60.0, "batch_size": 4, **changes}
     return {
-        "format": 1,
+        "format": 2,
+        "task": "trace",
         "events_path": str(folder / f"{name}.jsonl"),
         "framework": "torch",
         "setting": {},
-        "build": {"path": str(MODELS), "function": options["function"]},
+        "source": {"path": str(MODELS), "function": options["function"]},
         "training": {
             "batch_size": options["batch_size"],
             "epochs": 1,
             "precision": options["precision"],
             "optimizer": {"name": options["optimizer"], "learning_rate": 0.001},
         },
-        "trace": {
-            "path": str(folder / f"{name}.gz"),
-            "target": options["target"],
-            "capability": options["capability"],
-            "iterations": 2,
-            "limit_s": options["limit_s"],
-        },
+        "trace_path": str(folder / f"{name}.gz"),
+        "target": options["target"],
+        "capability": options["capability"],
+        "iterations": 2,
+        "limit_s": options["limit_s"],
     }
+
+
+def graph_parts(workload: Workload) -> dict[str, Any]:
+    """What the document of a built-in model's step has in place of a function's."""
+    parts = {"data": workload.data, "training": workload.training}
+    return {"source": to_json(workload.graph.to_spec()), **to_json(parts)}
 
 
 @pytest.fixture(scope="module")
@@ -94,15 +100,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         limit_s = 1.0 if name == "never_ends" else 60.0
         documents.append(make_document(folder, name, limit_s=limit_s))
     zoo = make_document(folder, "resnet18")
-    del zoo["build"]
-    words = {"batch_size": "8", "optimizer": "adamw"}
-    documents.append({**zoo, **assemble_workload("resnet18", words).to_worker()})
+    options = {"batch_size": 8, "optimizer": "adamw"}
+    documents.append({**zoo, **graph_parts(assemble_workload("resnet18", options))})
     small = make_document(folder, "lenet5", target="cpu")
-    del small["build"]
-    documents.append({**small, **assemble_workload("lenet5", {"batch_size": "4"}).to_worker()})
+    documents.append({**small, **graph_parts(assemble_workload("lenet5", {"batch_size": 4}))})
     script = make_document(folder, "script")
-    del script["build"], script["training"]
-    script["script"] = {"path": str(HERE / "op_trace_script.py"), "arguments": []}
+    del script["training"]
+    common = {name: script[name] for name in ("events_path", "framework", "setting")}
+    script["source"] = {**common, "path": str(HERE / "op_trace_script.py")}
     documents.append(script)
     environment = {**os.environ, "PYTHONPATH": str(SOURCE_FOLDER)}
     subprocess.run(

@@ -29,15 +29,10 @@ from trainload_worker.frameworks.torch.fake_step.trace import (
 )
 from trainload_worker.frameworks.torch.graph import GraphModule
 from trainload_worker.process.script import run_script
-from trainload_worker.protocol.spec import (
-    BuildSpec,
-    GraphSpec,
-    ImagesSpec,
-    NpySpec,
-    ScriptSpec,
-    SyntheticSpec,
-    TrainingSpec,
-)
+from trainload_worker.protocol.data import ImageData, NpyData, SyntheticData
+from trainload_worker.protocol.graph import GraphSpec
+from trainload_worker.protocol.spec import BuildSpec, ScriptSpec
+from trainload_worker.protocol.training import Training
 
 _TYPES = {"i8": torch.int64, "i4": torch.int32, "f4": torch.float32, "u1": torch.uint8}
 
@@ -72,7 +67,7 @@ def _checkpoint(tracer: Tracer, model: Any) -> None:
     tracer.dispatch.notes.append(f"checkpointed: {blocks}")
 
 
-def _run_steps(tracer: Tracer, model: Any, loss: Any, training: TrainingSpec) -> None:
+def _run_steps(tracer: Tracer, model: Any, loss: Any, training: Training) -> None:
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise TraceProblem("nothing in the model requires a gradient, so there is no step to trace")
     optimizer = build_optimizer(training.optimizer, model)
@@ -134,7 +129,7 @@ def _said(error: BaseException, what: str) -> BaseException:
 # A layer graph, as a run would train it.
 
 
-def _build_graph(tracer: Tracer, graph: GraphSpec, training: TrainingSpec) -> tuple[Any, Any]:
+def _build_graph(tracer: Tracer, graph: GraphSpec, training: Training) -> tuple[Any, Any]:
     model = GraphModule(graph)
     _move(tracer, model)
     entry = next(layer for layer in graph.layers if layer.kind == "input")
@@ -155,12 +150,12 @@ def _build_graph(tracer: Tracer, graph: GraphSpec, training: TrainingSpec) -> tu
 
 def _row_type(data: Any) -> tuple[Any, bool]:
     """The type of a row's values, and whether each of them has a target."""
-    if isinstance(data, ImagesSpec):
+    if isinstance(data, ImageData):
         return torch.uint8, False
-    if isinstance(data, SyntheticSpec):
+    if isinstance(data, SyntheticData):
         kinds = {"images": torch.uint8, "vectors": torch.float32}
         return kinds.get(data.form, torch.int64), data.form == "token_stream"
-    if isinstance(data, NpySpec):
+    if isinstance(data, NpyData):
         return _TYPES.get(data.features.dtype[-2:], torch.float32), data.labels is None
     return torch.float32, False
 
@@ -168,7 +163,7 @@ def _row_type(data: Any) -> tuple[Any, bool]:
 # A user's function.
 
 
-def _build_users(tracer: Tracer, source: BuildSpec, training: TrainingSpec) -> tuple[Any, Any]:
+def _build_users(tracer: Tracer, source: BuildSpec, training: Training) -> tuple[Any, Any]:
     model, loss = tracer.handed or _call_build(source, training)
     if not isinstance(model, torch.nn.Module) or not callable(loss):
         raise TraceProblem(
@@ -183,7 +178,7 @@ def _build_users(tracer: Tracer, source: BuildSpec, training: TrainingSpec) -> t
     return model, loss
 
 
-def _call_build(source: BuildSpec, training: TrainingSpec) -> tuple[Any, Any]:
+def _call_build(source: BuildSpec, training: Training) -> tuple[Any, Any]:
     build = _load_function(source)
     try:
         answer = build(training.batch_size)

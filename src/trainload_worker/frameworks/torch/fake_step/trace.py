@@ -29,6 +29,7 @@ from trainload_worker.frameworks.torch.fake_step.tensors import (
 )
 from trainload_worker.frameworks.torch.fake_step.without_compiler import leave_compiler_out
 from trainload_worker.process.events import EventWriter
+from trainload_worker.protocol.events import OpTraceSaved, OpTraceStep
 from trainload_worker.protocol.spec import ScriptSpec, TraceSpec
 
 MEASURE = "measure a few real steps instead: --measure"
@@ -117,7 +118,7 @@ class Tracer:
         self.log.mark("step end")
         self.log.step += 1
         self.steps += 1
-        self._events.write("op_trace_step", step=self.steps, t_s=time.monotonic())
+        self._events.write(OpTraceStep(self.steps, t_s=time.monotonic()))
 
     def tell_weights(self, models: list[Any]) -> None:
         """Says which storages are weights and buffers."""
@@ -134,7 +135,7 @@ class Tracer:
 
 def trace_step(
     spec: TraceSpec, events: EventWriter, handed: tuple[Any, Any] | None = None
-) -> dict[str, Any]:
+) -> OpTraceSaved:
     """Traces the specification's step and writes the file; what the trace has, as an event.
 
     `handed` is a module and its loss function that stand for the specification's build.
@@ -158,12 +159,7 @@ def trace_step(
         raise TraceProblem(f"no optimizer step was seen; {MEASURE}")
     tracer.dispatch.notes.extend(_remarks(tracer))
     tracer.log.save(spec.trace_path, _header(tracer))
-    return {
-        "path": spec.trace_path,
-        "steps": tracer.steps,
-        "operations": tracer.log.operations,
-        "notes": tracer.dispatch.notes,
-    }
+    return OpTraceSaved(tracer.steps, tracer.log.operations, tuple(tracer.dispatch.notes))
 
 
 def _remarks(tracer: Tracer) -> Iterator[str]:

@@ -1,0 +1,145 @@
+"""`trainload.load` and `load_all`: runs as objects with tables, summaries and a short face.
+
+Reads run directories; nothing of a run is read before it is asked for.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+from trainload import record
+from trainload.errors import TrainloadError
+from trainload.record.layout import MANIFEST
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trainload.analyse import RunSummary
+    from trainload.analyse.attribution import RunLayers
+    from trainload.record import Outcome
+
+ALL = "*"
+
+
+class Run(record.Run):
+    """One run: `steps`, `epochs`, `samples` and `layers` are polars frames, `summary` is typed.
+
+    Times in the tables are seconds since the run's start.
+    """
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """completed, failed, out_of_memory, killed, timed_out, interrupted; None while it runs."""
+        return self.manifest.outcome
+
+    @cached_property
+    def summary(self) -> RunSummary:
+        """The run in figures: times, throughput, quality, loads, energy, and what to beware of."""
+        from trainload.analyse import summarise_run
+
+        return summarise_run(self)
+
+    @cached_property
+    def attribution(self) -> RunLayers | None:
+        """Where each step went, with the module tree; None where layers were not traced."""
+        from trainload.analyse.attribution import load_run_layers
+
+        return load_run_layers(self)
+
+    @cached_property
+    def layers(self) -> pl.DataFrame:
+        """One row for each part of each traced step; no rows where layers were not traced."""
+        import polars as pl
+
+        from trainload.analyse.attribution import ROW_COLUMNS
+
+        found = self.attribution
+        if found is None:
+            return pl.DataFrame(schema=dict.fromkeys(ROW_COLUMNS, pl.Null))
+        return pl.concat([rank.rows for rank in found.ranks])
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}, {self.outcome or 'still running'})"
+
+    def _repr_html_(self) -> str:
+        from trainload.report import render_card
+
+        return render_card(self.manifest, self.summary)
+
+
+class Runs(Sequence[Run]):
+    """Several runs, each read when it is looked at."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths = tuple(paths)
+        self._opened: dict[Path, Run] = {}
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    @overload
+    def __getitem__(self, position: int) -> Run: ...
+    @overload
+    def __getitem__(self, position: slice) -> Runs: ...
+    def __getitem__(self, position: int | slice) -> Run | Runs:
+        if isinstance(position, slice):
+            return Runs(self._paths[position])
+        path = self._paths[position]
+        if path not in self._opened:
+            self._opened[path] = load(path)
+        return self._opened[path]
+
+    def __iter__(self) -> Iterator[Run]:
+        return (self[position] for position in range(len(self)))
+
+    def table(self) -> pl.DataFrame:
+        """One row a run with every headline figure; null where a run has none.
+
+        A run that cannot be read has its place in the table, and `problem` says why.
+        """
+        from trainload.analyse import headline_row, headline_table
+
+        rows = []
+        for position, path in enumerate(self._paths):
+            try:
+                run = self[position]
+                rows.append(headline_row(run, run.summary))
+            except TrainloadError as error:
+                rows.append({"path": str(path), "run_id": path.name, "problem": str(error)})
+        return headline_table(rows)
+
+    def __repr__(self) -> str:
+        return f"Runs({len(self)})"
+
+    def _repr_html_(self) -> str:
+        html: str = self.table()._repr_html_()
+        return html
+
+
+def load(path: str | Path, *, seal: bool = True) -> Run:
+    """A run directory as a run; RecordError where it is none.
+
+    A run that has ended is sealed first, unless the folder may not be written or `seal` is False.
+    """
+    found = record.open_run(Path(path), seal=seal)
+    return Run(found.path, found.manifest)
+
+
+def load_all(where: str | Path | Iterable[str | Path] = "runs") -> Runs:
+    """All runs that a folder holds, a pattern such as `runs/*` matches, or a list names.
+
+    In order of their names, which begin with the model and the time; none is read yet. What is no
+    run directory is passed over in a folder or a pattern, and kept where it was named.
+    """
+    if not isinstance(where, str | Path):
+        return Runs(Path(path) for path in where)
+    text = str(where)
+    if (Path(text) / MANIFEST).is_file():
+        return Runs([Path(text)])
+    pattern = f"{glob.escape(text)}/{ALL}" if Path(text).is_dir() else text
+    found = sorted(Path(path) for path in glob.glob(pattern))  # noqa: PTH207 - may be absolute
+    return Runs(path for path in found if (path / MANIFEST).is_file())

@@ -1,0 +1,170 @@
+"""`trainload.run`: one measured training from Python, with values in place of words.
+
+Chooses workload, framework and interpreter, and has the driver run it; prints nothing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainload.errors import UsageError
+from trainload.run import (
+    FRAMEWORKS,
+    RunProgress,
+    RunRequest,
+    RunResult,
+    check_decoder,
+    execute_run,
+    explain_import,
+    plan_continuation,
+    plan_validation,
+    prepare_request,
+    ready_interpreter,
+    request_continuation,
+    traces_layers_by_default,
+)
+
+if TYPE_CHECKING:
+    from trainload.api.loading import Run
+
+ShowProgress = Callable[[RunProgress], None]
+
+
+def run(
+    what: str | Path | None = None,
+    *,
+    arguments: Sequence[str] = (),
+    framework: str | None = None,
+    setting: str | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    resume: str | Path | None = None,
+    save: bool = False,
+    save_every: int | None = None,
+    layers: bool | None = None,
+    layer_budget: float = 0.03,
+    processes: int = 1,
+    out: str | Path = "runs",
+    rate_hz: float = 10.0,
+    timeout_s: float | None = None,
+    check_overhead: bool = True,
+    python: str | None = None,
+    tegrastats: str | Path | None = None,
+    show: ShowProgress | None = None,
+    fake: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Run:
+    """Run one training and measure it; every ending is an outcome of the run that comes back.
+
+    `what` is a built-in model's name, which `options` describe further (`batch_size=32`,
+    `epochs=3`, `hidden_units=512`, `data="synthetic"`), or the path of a script, which `arguments`
+    belong to; with `resume` it may be left out. `layers` is True for scripts of torch where it is
+    not said. `show` is called about twice a second with how far the run is.
+
+    TrainloadError where nothing can be started.
+    """
+    place = None if resume is None else Path(resume)
+    name = None if what is None else str(what)
+    request: Callable[..., RunRequest]
+    if place is not None:
+        planned = plan_continuation(place, name, options, arguments=arguments, seed=seed)
+        chosen, traced = framework or planned.framework, False
+        request = partial(request_continuation, planned)
+    elif name is None:
+        raise UsageError("name a model or a script, or a run to continue with --resume")
+    else:
+        chosen = framework or "torch"
+        traced = traces_layers_by_default(name, chosen)
+        request = partial(prepare_request, name, options, arguments=arguments, seed=seed)
+    # What is missing is said before data is fetched or a directory made.
+    interpreter = find_interpreter(chosen, python)
+    wanted = request(
+        setting=setting,
+        threads=threads,
+        out=Path(out),
+        rate_hz=rate_hz,
+        timeout_s=timeout_s,
+        processes=processes,
+        framework=chosen,
+        python=interpreter,
+        tegrastats_path=_check_tegrastats(tegrastats),
+        check_overhead=check_overhead,
+        layer_budget=layer_budget if (traced if layers is None else layers) else None,
+        fake=dict(fake or {}),
+        save=save or save_every is not None,
+        save_every=save_every,
+    )
+    check_decoder(wanted)
+    return _opened(execute_run(wanted, show))
+
+
+def validate(
+    place: str | Path,
+    *,
+    data: str | None = None,
+    cache: str | Path | None = None,
+    top: Sequence[int] = (),
+    framework: str | None = None,
+    setting: str | None = None,
+    threads: int | None = None,
+    out: str | Path = "runs",
+    timeout_s: float | None = None,
+    python: str | None = None,
+    show: ShowProgress | None = None,
+) -> Run:
+    """Score the checkpoint of a run or file on its validation rows, or on those of other data."""
+    planned = plan_validation(
+        Path(place), data=data, cache=None if cache is None else str(cache), top=tuple(top)
+    )
+    chosen = framework or planned.framework
+    request = request_continuation(
+        planned,
+        setting=setting,
+        threads=threads,
+        out=Path(out),
+        timeout_s=timeout_s,
+        framework=chosen,
+        python=find_interpreter(chosen, python),
+        check_overhead=False,
+        validate_only=True,
+    )
+    return _opened(execute_run(request, show))
+
+
+def find_interpreter(framework: str, python: str | None = None) -> str:
+    """The interpreter for the framework; says before anything starts what is missing or wrong."""
+    import sys
+
+    if framework == "fake":
+        return python or sys.executable
+    if framework not in FRAMEWORKS:
+        known = ", ".join(FRAMEWORKS)
+        raise UsageError(f"--framework {framework}: unknown; this version runs {known}")
+    return ready_interpreter(framework, python)
+
+
+def explain_silence(run: Run, python: str | None = None) -> str | None:
+    """Why the worker never came as far as to name its framework's version; None where it did."""
+    framework = run.manifest.framework
+    silent = run.outcome in ("failed", "killed") and framework in FRAMEWORKS
+    if not silent or "framework_version" in run.manifest.software:
+        return None
+    assert framework is not None
+    return explain_import(framework, find_interpreter(framework, python))
+
+
+def _check_tegrastats(path: str | Path | None) -> str | None:
+    if path is not None and not Path(path).exists():
+        raise UsageError(f"--tegrastats {path}: no such program or file")
+    return None if path is None else str(Path(path).resolve())
+
+
+def _opened(result: RunResult) -> Run:
+    """The run as read back; sealed at once where polars is installed, else at first reading."""
+    from trainload.api.loading import load
+
+    return load(result.path, seal=importlib.util.find_spec("polars") is not None)

@@ -1,0 +1,226 @@
+"""One recording: a run directory opened, sampled, told of events, and closed on any ending.
+
+Whoever measures a training uses it: the driver, `trainload.watch`, callbacks of other tools. Knows
+nothing of how the training is run.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trainload._version import __version__
+from trainload.hardware import read_cgroup_limits
+from trainload.record import (
+    Clock,
+    EventReader,
+    LayerTracing,
+    LineReader,
+    Manifest,
+    Outcome,
+    OverheadMeasurement,
+    Processes,
+    RecordedSetting,
+    RunDirectory,
+    SamplerUse,
+    WorkerFacts,
+    create_run_directory,
+    layout,
+    load_other_ranks,
+    rank_warnings,
+)
+from trainload.run.request import RunRequest, RunResult
+from trainload.run.sampling.overhead import measure_overhead
+from trainload.run.sampling.sampling import Sampling
+from trainload.run.sampling.spans import StepSpans
+from trainload.run.workers.verdict import Ending, decide_outcome, read_oom_kills
+from trainload.workload import recorded_workload
+from trainload_worker.protocol.events import Event
+
+WARM_UP_S = 1.0
+"""Training time before the first pause of the overhead measurement."""
+
+
+@dataclass
+class Recording:
+    """A run directory from its opening to its outcome, and all that is known of the run so far."""
+
+    request: RunRequest
+    run: RunDirectory
+    start_s: float
+    wall_clock: Callable[[], float] = time.time
+    facts: WorkerFacts = field(init=False)
+    spans: StepSpans = field(init=False)
+    sampling: Sampling | None = None
+    warnings: list[str] = field(default_factory=list)
+    heard_s: float = field(init=False)
+    """When the last event came."""
+
+    def __post_init__(self) -> None:
+        self.heard_s = self.start_s
+        self.facts = WorkerFacts(start_s=self.start_s)
+        self.spans = StepSpans(keep_s=float("inf"))
+        self._events = EventReader(lines=LineReader(path=self.run.path / layout.EVENTS))
+        self._limits = read_cgroup_limits()
+        self._oom_before = read_oom_kills(self._limits)
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        return self.run.path
+
+    @property
+    def events_path(self) -> Path:
+        """Where the training process writes its events."""
+        return self.path / layout.EVENTS
+
+    def sample(self, worker_pid: int) -> Sampling:
+        """Start the meters around a process; WorkerError where no sampler can be started."""
+        self.sampling = Sampling(self.request, self.path, worker_pid, self.start_s)
+        self.sampling.start()
+        pids = Processes(pid=os.getpid(), worker_pid=worker_pid)
+        self.run.save(replace(self.run.manifest, meters=tuple(self.sampling.meters), driver=pids))
+        return self.sampling
+
+    def take_events(self) -> None:
+        """Take what the training process has said since the last call."""
+        self._take(self._events.read_new())
+
+    def tend_sampler(self) -> str | None:
+        """Replace a sampler that died and begin its pauses when due; what went wrong, or None."""
+        if self.sampling is None:
+            return None
+        warning = self.sampling.keep_alive()
+        if warning:
+            self.warnings.append(warning)
+        self._maybe_start_blocks(self.sampling)
+        return warning
+
+    def steps_per_s(self) -> float | None:
+        """Rate over the whole training so far, validation included; None before the first step."""
+        if not self.spans.starts_s or self.facts.last_s is None:
+            return None
+        trained_s = self.facts.last_s - self.spans.starts_s[0]
+        return self.facts.steps / trained_s if trained_s > 0 else None
+
+    def close(
+        self,
+        exit_status: int,
+        *,
+        stopped_by: Outcome | None = None,
+        stop_reason: str | None = None,
+        unpaused: str = "switched off with --no-check-overhead",
+    ) -> RunResult:
+        """End the sampler, decide the outcome and write it; the training has ended.
+
+        `unpaused` says why the sampler's cost was not measured where it was not to be.
+        """
+        if self.sampling is not None:
+            self.sampling.stop()
+        self._take(self._events.read_rest())
+        ending = self._ending(exit_status, stopped_by, stop_reason)
+        outcome, reason = decide_outcome(ending)
+        self.warnings += rank_warnings(load_other_ranks(self.path, self.start_s))
+        self.warnings += self.facts.checkpoint_failures
+        manifest = self.facts.written_into(self.run.manifest)
+        if self.sampling is not None:
+            manifest = replace(
+                manifest,
+                sampler=self.sampling.summary(),
+                overhead=self._overhead(self.sampling, unpaused),
+            )
+        assert manifest.clock is not None, "it was opened with one"
+        clock = replace(manifest.clock, end_s=time.monotonic(), end_wall_s=self.wall_clock())
+        self.run.close(
+            replace(
+                manifest,
+                outcome=outcome,
+                outcome_reason=reason,
+                clock=clock,
+                warnings=tuple(self.warnings),
+                damaged_lines=self._events.damaged_lines,
+            )
+        )
+        return RunResult(path=self.path, outcome=outcome, reason=reason, manifest=self.run.manifest)
+
+    def _take(self, events: list[Event]) -> None:
+        for event in events:
+            self.heard_s = time.monotonic()
+            self.facts.add(event)
+            self.spans.add(event)
+
+    def _maybe_start_blocks(self, sampling: Sampling) -> None:
+        """Begin the pauses once training is warm and its step time known."""
+        step_s = self.spans.recent_step_s()
+        if sampling.blocks_started or not self.request.check_overhead or step_s is None:
+            return
+        if self.spans.trained_s >= WARM_UP_S:
+            planned_s = sampling.start_blocks(step_s)
+            self.spans.keep_s = self.spans.trained_s + planned_s
+
+    def _ending(
+        self, exit_status: int, stopped_by: Outcome | None, stop_reason: str | None
+    ) -> Ending:
+        oom_after = read_oom_kills(self._limits)
+        counted = oom_after is not None and self._oom_before is not None
+        sampling = self.sampling
+        return Ending(
+            exit_status=exit_status,
+            end_event=self.facts.end,
+            stopped_by=stopped_by,
+            stop_reason=stop_reason,
+            oom_kills=(oom_after or 0) - (self._oom_before or 0) if counted else 0,
+            sampler_deaths=tuple(sampling.deaths) if sampling else (),
+            lost_samples=sampling.lost_lines if sampling else 0,
+            write_error=sampling.write_error if sampling else None,
+            last_log_line=_last_line(self.path / layout.WORKER_LOG),
+        )
+
+    def _overhead(self, sampling: Sampling, unpaused: str) -> OverheadMeasurement:
+        measured = measure_overhead(
+            self.spans.starts_s, self.spans.ends_s, sampling.pauses, self.start_s
+        )
+        return measured if self.request.check_overhead else replace(measured, reason=unpaused)
+
+
+def open_recording(
+    request: RunRequest,
+    *,
+    processes: int | None = None,
+    wall_clock: Callable[[], float] = time.time,
+) -> Recording:
+    """A new run directory held by this process; RecordError where that is refused.
+
+    `processes` says how many train together where the request itself starts none.
+    """
+    start_s = time.monotonic()
+    budget, continues = request.layer_budget, request.continues
+    manifest = Manifest(
+        created=datetime.fromtimestamp(wall_clock(), UTC).isoformat(timespec="seconds"),
+        trainload_version=__version__,
+        framework=request.framework,
+        workload=recorded_workload(request.workload),
+        setting=RecordedSetting(asked=request.asked, resolved=request.setting),
+        machine=request.machine,
+        clock=Clock(start_s=start_s, start_wall_s=wall_clock()),
+        software={"trainload": __version__},
+        sampler=SamplerUse(rate_hz=request.rate_hz),
+        layers=None if budget is None else LayerTracing(budget=budget),
+        processes=request.processes if processes is None else processes,
+        task="validate" if request.validate_only else "train",
+        continues=None if continues is None else continues.origin,
+    )
+    run = create_run_directory(request.out, request.workload.model, manifest)
+    return Recording(request, run, start_s, wall_clock)
+
+
+def _last_line(path: Path) -> str | None:
+    """The last printable line of a log, cut to 200 characters; None where there is none."""
+    try:
+        lines = path.read_bytes()[-4096:].decode("utf-8", "replace").split("\n")
+    except OSError:
+        return None
+    printable = ("".join(c for c in line if c.isprintable()).strip() for line in lines)
+    return next((line[:200] for line in reversed(list(printable)) if line), None)
