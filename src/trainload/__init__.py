@@ -17,21 +17,34 @@ from trainload._version import __version__
 
 if TYPE_CHECKING:
     from trainload import errors
+    from trainload.api.estimating import Estimate, estimate
     from trainload.api.loading import Run, Runs, load, load_all
     from trainload.api.running import run
     from trainload.integrations.watch import watch
 
-__all__ = ["Run", "Runs", "__version__", "errors", "load", "load_all", "run", "watch"]
+__all__ = [
+    "Estimate",
+    "Run",
+    "Runs",
+    "__version__",
+    "errors",
+    "estimate",
+    "load",
+    "load_all",
+    "run",
+    "watch",
+]
 
 _PLACES = {
+    "Estimate": "trainload.api.estimating",
     "Run": "trainload.api.loading",
     "Runs": "trainload.api.loading",
     "load": "trainload.api.loading",
     "load_all": "trainload.api.loading",
     "watch": "trainload.integrations.watch",
 }
-_ROOMS = ("errors", "run")
-"""Modules of that very name; `run` is a room that can be called."""
+_ROOMS = ("errors", "estimate", "run")
+"""Modules of that very name; `estimate` and `run` are rooms that can be called."""
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,18 @@ from trainload.analyse.scorecard import (
     score_estimates,
 )
 from trainload.record import Clock, Manifest
+from trainload.record.estimates import (
+    CardFigures,
+    CardRow,
+    CardVerdict,
+    RecordedCard,
+    RecordedEstimate,
+    RecordedMemory,
+)
+from trainload.record.parts import RecordedSetting
+from trainload.workload import build_model, find_model
+from trainload.workload.recorded import RecordedGraph
+from trainload_worker.protocol.events import MemoryUse, Obtained, ObtainedAccelerator
 
 GIB = 1 << 30
 
@@ -100,22 +112,19 @@ MANIFEST = Manifest(
     created="2026-01-01T00:00:00+00:00",
     trainload_version="0",
     framework="torch",
-    workload={"graph": {"layers": [{"kind": "conv2d"}, {"kind": "linear"}]}},
-    setting={"obtained": {"accelerators": []}},
-    machine={},
+    workload=RecordedGraph(graph=build_model("lenet5", find_model("lenet5").options()).to_spec()),
+    setting=RecordedSetting(obtained=Obtained(accelerators=())),
+    machine=None,
     clock=Clock(start_s=0.0, start_wall_s=0.0),
-    memory={
-        "start_rss_bytes": 1000,
-        "peak_rss_bytes": 3000,
-        "peak_allocated_bytes": None,
-        "peak_reserved_bytes": None,
-    },
+    memory=MemoryUse(start_rss_bytes=1000, peak_rss_bytes=3000),
     outcome="completed",
 )
 
 
 def test_a_run_on_the_cpu_is_paired_by_its_growth():
-    pairs, verdicts = pair_run(MANIFEST, {"memory": {"ram_growth_bytes": 2200}})
+    pairs, verdicts = pair_run(
+        MANIFEST, RecordedEstimate(memory=RecordedMemory(ram_growth_bytes=2200))
+    )
     assert pairs == [pair("resnet18-1", "ram", 2200, 2000, device="cpu")]
     assert verdicts == []
 
@@ -123,20 +132,22 @@ def test_a_run_on_the_cpu_is_paired_by_its_growth():
 def test_a_run_on_a_gpu_is_paired_by_the_allocators_peaks_and_its_verdict():
     manifest = replace(
         MANIFEST,
-        setting={"obtained": {"accelerators": [{"name": "NVIDIA H200", "uuid": "x"}]}},
-        memory={**MANIFEST.memory, "peak_allocated_bytes": 10, "peak_reserved_bytes": 20},
+        setting=RecordedSetting(
+            obtained=Obtained(accelerators=(ObtainedAccelerator("NVIDIA H200", "x"),))
+        ),
+        memory=replace(MANIFEST.memory, peak_allocated_bytes=10, peak_reserved_bytes=20),
         outcome="out_of_memory",
     )
-    estimate = {
-        "device": {"name": "h200"},
-        "memory": {
-            "allocated_bytes": 11,
-            "reserved_bytes": 19,
-            "ram_growth_bytes": 5,
-            "capacity_bytes": 30,
-            "verdict": "fits",
-        },
-    }
+    estimate = RecordedEstimate(
+        device={"name": "h200"},
+        memory=RecordedMemory(
+            allocated_bytes=11,
+            reserved_bytes=19,
+            ram_growth_bytes=5,
+            capacity_bytes=30,
+            verdict="fits",
+        ),
+    )
     pairs, verdicts = pair_run(manifest, estimate)
     assert [(p.quantity, p.estimate_bytes, p.truth_bytes) for p in pairs] == [
         ("allocated", 11, 10),
@@ -146,35 +157,20 @@ def test_a_run_on_a_gpu_is_paired_by_the_allocators_peaks_and_its_verdict():
     assert verdicts == [verdict("fits", "out_of_memory", name="resnet18-1", capacity=30)]
 
 
-@pytest.mark.parametrize("estimate", [{}, {"memory": None}, {"memory": {"ram_growth_bytes": "x"}}])
-def test_an_estimate_without_figures_pairs_nothing(estimate):
-    assert pair_run(MANIFEST, estimate) == ([], [])
+@pytest.mark.parametrize("memory", [None, RecordedMemory()])
+def test_an_estimate_without_figures_pairs_nothing(memory):
+    assert pair_run(MANIFEST, RecordedEstimate(memory=memory)) == ([], [])
 
 
-def test_a_file_of_truths_is_paired_and_odd_rows_are_passed_over():
-    document = {
-        "rows": [
-            {
-                "name": "a",
-                "device": "h200",
-                "model_kind": "CNN",
-                "estimate": {"allocated": 9, "reserved": None},
-                "truth": {"allocated": 10, "reserved": 4},
-            },
-            {"name": "odd"},
-            7,
-        ],
-        "verdicts": [
-            {
-                "name": "a",
-                "device": "h200",
-                "capacity_bytes": GIB,
-                "verdict": "fits",
-                "outcome": "fits",
-            },
-            {},
-        ],
-    }
-    pairs, verdicts = pair_card(document)
+def test_a_file_of_truths_is_paired_by_quantity():
+    row = CardRow(
+        name="a",
+        device="h200",
+        model_kind="CNN",
+        estimate=CardFigures(allocated=9),
+        truth=CardFigures(allocated=10, reserved=4),
+    )
+    said = CardVerdict(name="a", device="h200", capacity_bytes=GIB, verdict="fits", outcome="fits")
+    pairs, verdicts = pair_card(RecordedCard(rows=(row,), verdicts=(said,)))
     assert pairs == [pair("a", "allocated", 9, 10)]
     assert verdicts == [verdict("fits", "fits")]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trainload.record import layout
-from trainload.record.estimates import FOLDER_VARIABLE, keep_estimate
+from trainload.record.estimates import FOLDER_VARIABLE, RecordedEstimate, keep_estimate
 from trainload.run import prepare_request
 from trainload.run.estimated import adopt_estimate
 from trainload.workload import parse_words
@@ -111,11 +111,13 @@ def test_a_run_takes_the_estimate_of_its_workload(tmp_path, monkeypatch):
         "mlp", parse_words("mlp", ["batch_size=64"]), setting="cpu0", out=tmp_path
     )
     assert not adopt_estimate(request, tmp_path)
-    keep_estimate(workload_identity(request.workload, target="cuda"), {"memory": {"of": "cuda"}})
+    keep_estimate(
+        workload_identity(request.workload, target="cuda"), RecordedEstimate(model="cuda")
+    )
     assert not adopt_estimate(request, tmp_path), "made for another target"
-    keep_estimate(workload_identity(request.workload, target="cpu"), {"memory": {"of": "cpu"}})
+    keep_estimate(workload_identity(request.workload, target="cpu"), RecordedEstimate(model="cpu"))
     assert adopt_estimate(request, tmp_path)
-    assert json.loads((tmp_path / layout.ESTIMATE).read_text()) == {"memory": {"of": "cpu"}}
+    assert json.loads((tmp_path / layout.ESTIMATE).read_text())["model"] == "cpu"
     other = prepare_request(
         "mlp", parse_words("mlp", ["batch_size=32"]), setting="cpu0", out=tmp_path
     )

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from trainload.analyse.peaks import measured_peak
 from trainload.units import MISSING
 from trainload.workload.identity import model_kind
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from trainload.record import Manifest
+    from trainload.record.estimates import RecordedCard, RecordedEstimate
 
 QUANTITIES = ("allocated", "reserved", "device", "ram")
 """Memory of tensors, of the allocator, of the whole device, and growth of resident memory."""
@@ -77,12 +79,13 @@ class Scorecard:
 
 
 def pair_run(
-    manifest: Manifest, estimate: Mapping[str, Any]
+    manifest: Manifest, estimate: RecordedEstimate
 ) -> tuple[list[EstimatePair], list[VerdictPair]]:
     """What a run's record and the estimate in its directory say of the same quantities."""
-    memory = estimate.get("memory")
-    memory = memory if isinstance(memory, Mapping) else {}
-    device = _device(manifest, estimate)
+    memory = estimate.memory
+    if memory is None:
+        return [], []
+    device = estimate.device_name or str(next(iter(_accelerators(manifest)), None) or "cpu")
     truths = _truths(manifest)
     pairs = [
         EstimatePair(
@@ -94,49 +97,47 @@ def pair_run(
             truth_bytes=truth,
         )
         for quantity, figure in _FIGURES.items()
-        if (estimated := _count(memory.get(figure))) is not None
-        and (truth := truths.get(quantity)) is not None
+        if (estimated := getattr(memory, figure)) is not None
+        and (truth := truths[quantity]) is not None
     ]
     outcome = _OUTCOMES.get(manifest.outcome or "")
-    verdict = memory.get("verdict")
-    if outcome is None or not isinstance(verdict, str):
+    if outcome is None or memory.verdict is None:
         return pairs, []
-    capacity = _count(memory.get("capacity_bytes"))
     said = VerdictPair(
         name=manifest.run_id or MISSING,
         device=device,
-        capacity_bytes=capacity,
-        verdict=verdict,
+        capacity_bytes=memory.capacity_bytes,
+        verdict=memory.verdict,
         outcome=outcome,
     )
     return pairs, [said]
 
 
-def pair_card(document: Mapping[str, Any]) -> tuple[list[EstimatePair], list[VerdictPair]]:
-    """The rows of a file of estimates beside truths; a row that lacks something is passed over."""
+def pair_card(card: RecordedCard) -> tuple[list[EstimatePair], list[VerdictPair]]:
+    """The rows of a file of estimates beside truths, by quantity."""
     pairs = [
         EstimatePair(
-            name=str(row["name"]),
-            device=str(row["device"]),
-            model_kind=str(row["model_kind"]),
+            name=row.name,
+            device=row.device,
+            model_kind=row.model_kind,
             quantity=quantity,
             estimate_bytes=estimated,
             truth_bytes=truth,
         )
-        for row in _objects(document.get("rows"), ("name", "device", "model_kind"))
+        for row in card.rows
         for quantity in QUANTITIES
-        if (estimated := _count(_part(row, "estimate").get(quantity))) is not None
-        and (truth := _count(_part(row, "truth").get(quantity))) is not None
+        if (estimated := getattr(row.estimate, quantity)) is not None
+        and (truth := getattr(row.truth, quantity)) is not None
     ]
     verdicts = [
         VerdictPair(
-            name=str(row["name"]),
-            device=str(row["device"]),
-            capacity_bytes=_count(row.get("capacity_bytes")),
-            verdict=str(row["verdict"]),
-            outcome=str(row["outcome"]),
+            name=row.name,
+            device=row.device,
+            capacity_bytes=row.capacity_bytes,
+            verdict=row.verdict,
+            outcome=row.outcome,
         )
-        for row in _objects(document.get("verdicts"), ("name", "device", "verdict", "outcome"))
+        for row in card.verdicts
     ]
     return pairs, verdicts
 
@@ -201,42 +202,18 @@ def _grouped(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     )
 
 
-def _truths(manifest: Manifest) -> dict[str, int]:
+def _truths(manifest: Manifest) -> dict[str, int | None]:
     """What the worker saw of each quantity; resident memory counts where it trained on the CPU."""
-    memory = manifest.memory
-    found = {"allocated": memory.peak_allocated_bytes, "reserved": memory.peak_reserved_bytes}
-    start, peak = memory.start_rss_bytes, memory.peak_rss_bytes
-    if not _accelerators(manifest) and start is not None and peak is not None:
-        found["ram"] = peak - start
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _device(manifest: Manifest, estimate: Mapping[str, Any]) -> str:
-    said = estimate.get("device")
-    if isinstance(said, Mapping) and isinstance(said.get("name"), str):
-        return str(said["name"])
-    return str(next(iter(_accelerators(manifest)), None) or "cpu")
+    peak = measured_peak(manifest)
+    return {
+        "allocated": peak.allocated_bytes,
+        "reserved": peak.reserved_bytes,
+        "device": None,
+        "ram": None if _accelerators(manifest) else peak.rss_growth_bytes,
+    }
 
 
 def _accelerators(manifest: Manifest) -> list[str | None]:
     """Names of what the run obtained."""
     obtained = manifest.setting.obtained
     return [one.name for one in (obtained.accelerators or ())] if obtained is not None else []
-
-
-def _objects(rows: Any, needed: Sequence[str]) -> list[Mapping[str, Any]]:
-    found = rows if isinstance(rows, list) else []
-    return [
-        row for row in found if isinstance(row, Mapping) and all(name in row for name in needed)
-    ]
-
-
-def _part(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = row.get(name)
-    return part if isinstance(part, Mapping) else {}
-
-
-def _count(value: Any) -> int | None:
-    """Whole bytes; None for anything else."""
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
-    return int(value) if good and abs(value) < 2**62 else None

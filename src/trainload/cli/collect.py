@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
+
+from trainload.cli.progress import ProgressLine
 
 EPILOG = """\b
 Examples:
@@ -121,10 +122,12 @@ def collect_log_file(
 
     choice = choose_for_file(file, forced=pattern, own=pattern_file)
     iterations, experiment = _prepare(folder, (ITERATIONS, EXPERIMENT), force)
-    with LogReading(file, choice, config, _progress(as_json, "{:,} lines".format)) as reading:
+    with (
+        ProgressLine(quiet=as_json) as show,
+        LogReading(file, choice, config, lambda seen: show(f"{seen:,} lines")) as reading,
+    ):
         write_iterations_csv(reading.columns, reading.rows(), iterations, replace=force)
         found = reading.experiment()
-    _clear_progress(as_json)
     row = found.row(str(file))
     write_experiment_csv(row, experiment, replace=force)
     if as_json:
@@ -177,13 +180,12 @@ def collect_trace_file(file: Path, folder: Path, *, force: bool, as_json: bool) 
     made = not folder.exists()
     paths = _prepare(folder, (LAYERS, STEPS), force)
     try:
-        rank = collect_trace(file, progress=_progress(as_json, "{:.0%} read".format))
+        with ProgressLine(quiet=as_json) as show:
+            rank = collect_trace(file, progress=lambda share: show(f"{share:.0%} read"))
     except BaseException:
         if made:
             folder.rmdir()
         raise
-    finally:
-        _clear_progress(as_json)
     return print_trace(rank, paths, force=force, as_json=as_json)
 
 
@@ -207,24 +209,6 @@ def print_trace(rank: Any, paths: Sequence[Path], *, force: bool, as_json: bool)
     print_rendered(render_layers(whole))
     typer.echo(f"layers: {layers}\nsteps:  {steps}")
     return 0
-
-
-def _progress(quiet: bool, render: Callable[[float], str]) -> Callable[[float], None] | None:
-    """A live figure on a terminal; none elsewhere."""
-    if quiet or not sys.stderr.isatty():
-        return None
-
-    def show(value: float) -> None:
-        sys.stderr.write(f"\r{render(value)}\033[K\r")
-        sys.stderr.flush()
-
-    return show
-
-
-def _clear_progress(quiet: bool) -> None:
-    if not quiet and sys.stderr.isatty():
-        sys.stderr.write("\r\033[K")
-        sys.stderr.flush()
 
 
 def _echo_json(document: dict[str, Any]) -> None:

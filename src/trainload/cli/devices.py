@@ -45,7 +45,7 @@ def devices_verb(
 
 
 def _render_list(devices: list[Device]) -> str:
-    from trainload.cli.printing import render_columns
+    from trainload.columns import render_columns
 
     figures = ("float32", "tf32", "bf16", "fp16")
     rows = [
@@ -72,7 +72,7 @@ def _render_list(devices: list[Device]) -> str:
 
 
 def _render(device: Device) -> str:
-    from trainload.cli.printing import render_columns
+    from trainload.columns import render_columns
     from trainload.hardware.catalogue import FIGURES
 
     rows = []

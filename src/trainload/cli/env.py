@@ -1,7 +1,6 @@
 """`trainload env`: the frameworks' own environments."""
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -33,7 +32,7 @@ _JSON = typer.Option(False, "--json", help="Print as JSON.")
 @env_app.command("list", epilog="Example: trainload env list --json")
 def list_verb(path: Path | None = _PATH, as_json: bool = _JSON) -> None:
     """List every framework: its version, its interpreter, and what is wrong with it."""
-    from trainload.cli.printing import render_columns
+    from trainload.columns import render_columns
     from trainload.run import environments_folder, list_environments
 
     found = list_environments(path)
@@ -71,15 +70,13 @@ def create_verb(
     One that is in order is kept. A new one replaces the old when it is complete and its framework
     can be imported.
     """
+    from trainload.cli.progress import ProgressLine
     from trainload.run import create_environment
 
-    def show(line: str) -> None:
-        sys.stderr.write(f"{line}\n")
-
-    silent = quiet or as_json
-    made = create_environment(
-        name, folder=path, python=python, force=force, show=_say_nothing if silent else show
-    )
+    with ProgressLine(quiet=quiet or as_json) as line:
+        made = create_environment(
+            name, folder=path, python=python, force=force, show=lambda text: line(f"{text}\n")
+        )
     typer.echo(json.dumps(asdict(made), indent=1) if as_json else _ready(made))
 
 
@@ -103,10 +100,6 @@ def remove_verb(name: str = _NAME, path: Path | None = _PATH) -> None:
     from trainload.run import remove_environment
 
     typer.echo(f"{name}: {remove_environment(name, path)}")
-
-
-def _say_nothing(_line: str) -> None:
-    """No progress is wanted."""
 
 
 def _ready(environment: object) -> str:

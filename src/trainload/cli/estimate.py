@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trainload.cli.estimate_shown import Counted, Estimated, Study
-    from trainload.cli.estimate_sources import Source, StepChoice
-    from trainload.estimate.memory.device import Target
-    from trainload.hardware.catalogue import Device
-    from trainload.workload import LayerGraph, Optimizer, ScriptWorkload, Workload
-    from trainload.workload.spec import Precision
-
 LIMIT_S = 120.0
+_FOR_MODELS = "--classes, --input and --set are for built-in models, not for {}"
 EPILOG = """\b
 Examples:
   trainload estimate resnet152 --batch 4 --device jetson-tx2
@@ -31,15 +21,6 @@ Examples:
   trainload estimate alexnet --classes 10 --input 3x224x224 --device ./mine.json
   trainload estimate resnet18 --batch 16 --measure
   trainload estimate --samples 80909 --inputs 75 --outputs 10 --weights 569354"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Cells:
-    """Study R's η: memory cells for one of each."""
-
-    datum: float
-    weight: float
-    variable: float
 
 
 def estimate_verb(
@@ -108,220 +89,106 @@ def estimate_verb(
     A function in your file takes the batch size and returns the module and a function without
     arguments that gives the loss of one batch.
     """
-    from trainload.cli.estimate_memory import MemoryQuestion, answer_memory
-    from trainload.cli.estimate_shown import (
-        Estimated,
-        estimated_json,
-        render_estimated,
-        render_head,
-        render_study,
-        study_json,
-    )
-    from trainload.cli.estimate_sources import GraphSource, ScriptSource, StepChoice
+    from trainload.api.estimating import estimate
+    from trainload.cli.printing import write_page
+    from trainload.cli.progress import ProgressLine
     from trainload.errors import UsageError
-    from trainload.hardware.catalogue import find_device
+    from trainload.estimate.counts.answer import Cells
 
-    cells = _Cells(datum=cells_datum, weight=cells_weight, variable=cells_variable)
-    rule = _optimizer(optimizer, momentum)
-    numbers = {"--inputs": inputs, "--outputs": outputs, "--weights": weights}
+    study: dict[str, Any] = {
+        "variables": variables,
+        "cells": Cells(datum=cells_datum, weight=cells_weight, variable=cells_variable),
+        "optimizer": optimizer,
+        "momentum": momentum,
+    }
+    numbers = {"inputs": inputs, "outputs": outputs, "weights": weights}
     if model is None and script is None:
         if device or classes is not None or input_shape or words or batch != 1:
             raise UsageError("name a model for this, as in: trainload estimate resnet152 --batch 4")
-        study = _study_of_numbers({"--samples": samples, **numbers}, variables, rule, cells)
-        typer.echo(_dump(study_json(study)) if as_json else render_study(study))
+        _print_study({"samples": samples, **numbers}, study, as_json)
         return
-    needless = [name for name, value in numbers.items() if value is not None]
+    needless = [f"--{name}" for name, value in numbers.items() if value is not None]
     if needless:
         raise UsageError(
             f"{', '.join(needless)}: {model or script} has its own; leave out the model or these"
         )
-    source = _source(model, script, arguments or [], classes, input_shape, words)
-    choice = StepChoice(batch_size=batch, precision=_precision(precision), optimizer=rule)
-    known = find_device(device) if device is not None else None
-    counted = None
-    if isinstance(source, GraphSource):
-        study = _study_of_graph(source.graph, samples, variables, rule, cells)
-        counted = _count(source.graph, choice, known, study)
-    answer = answer_memory(
-        MemoryQuestion(
-            source=source,
-            choice=choice,
-            device=known,
-            target=_target(target),
+    options = _options(model, script, arguments or [], classes, input_shape, words)
+    if script is not None:
+        # What stands after -- is the script's, the first word included.
+        arguments = [*([model] if model else []), *(arguments or [])]
+    with ProgressLine(quiet=as_json) as show:
+        done = estimate(
+            script or model,
+            script=script is not None,
+            arguments=arguments or [],
+            batch_size=batch,
+            device=device,
+            target=target,  # type: ignore[arg-type]  # checked there
+            precision=precision,  # type: ignore[arg-type]
+            what_if=what_if,
+            counts_only=counts,
+            measure=measure,
+            samples=samples,
             python=python,
             limit_s=limit_s,
-            counts_alone=counts,
-            what_if=what_if,
-            measure=measure,
             out=out,
-            progress=not as_json,
+            show=show,
+            **study,
+            **options,
         )
-    )
-    chosen = None if isinstance(source, ScriptSource) else choice
-    done = Estimated(
-        memory=answer,
-        head=render_head(source.title, chosen),
-        device=known,
-        choice=chosen,
-        counted=counted,
-    )
-    document = estimated_json(done)
-    _keep(done, source, document)
-    typer.echo(_dump(document) if as_json else render_estimated(done, layers))
+    typer.echo(_dump(done.to_json()) if as_json else done.to_text(layers))
     if html is not None:
-        _write_html(done, html, as_json)
+        write_page(html, done.to_html())
+        if not as_json:
+            typer.echo(f"\n{html.resolve()}")
 
 
-def _source(
+def _print_study(numbers: dict[str, int | None], study: dict[str, Any], as_json: bool) -> None:
+    from trainload.api.estimating import estimate_study
+    from trainload.api.estimating.document import study_json
+    from trainload.errors import UsageError
+    from trainload.report.counts.terminal import render_study
+
+    lacking = [f"--{name}" for name, value in numbers.items() if value is None]
+    if lacking:
+        raise UsageError(f"name a model, or give study R's numbers as well: {', '.join(lacking)}")
+    given: dict[str, Any] = {name: value or 0 for name, value in numbers.items()}
+    found = estimate_study(**given, **study)
+    typer.echo(_dump(study_json(found)) if as_json else render_study(found))
+
+
+def _options(
     model: str | None,
     script: str | None,
     arguments: list[str],
     classes: int | None,
     input_shape: str | None,
     words: list[str],
-) -> Source:
-    from trainload.cli.estimate_sources import ScriptSource, read_source
-    from trainload.errors import UsageError
-    from trainload.workload.script import script_workload
-
-    if script is None:
-        assert model is not None
-        if arguments:
-            raise UsageError(
-                f"{arguments[0]!r}: only a script takes arguments: --script train.py -- …"
-            )
-        return read_source(model, classes, input_shape, words)
-    if classes is not None or input_shape is not None or words:
-        raise UsageError("--classes, --input and --set are for built-in models, not for a script")
-    # What stands after -- is the script's, the first word included.
-    return ScriptSource(script=script_workload(script, [*([model] if model else []), *arguments]))
-
-
-def _target(text: str | None) -> Target | None:
+) -> dict[str, Any]:
+    """The words of a built-in model as typed values; UsageError where they are for none."""
+    from trainload.cli.model_words import parse_model_words
     from trainload.errors import UsageError
 
-    if text not in (None, "cuda", "cpu"):
-        raise UsageError(f"--target {text}: must be cuda or cpu")
-    return cast("Target | None", text)
-
-
-def _keep(done: Estimated, source: Source, document: Mapping[str, Any]) -> None:
-    """Keep what was traced until its workload is run; that a disk refuses is no reason to fail."""
-    from contextlib import suppress
-
-    from trainload.cli.estimate_sources import BuildSource, GraphSource
-    from trainload.errors import RecordError
-    from trainload.record.estimates import keep_estimate
-    from trainload.workload.identity import workload_identity
-
-    memory, choice = done.memory, done.choice
-    if (memory.estimate is None and memory.ram is None) or isinstance(source, BuildSource):
-        return
-    step: Workload | ScriptWorkload
-    if choice is None:
-        assert not isinstance(source, GraphSource)
-        step = source.script
-    else:
-        assert isinstance(source, GraphSource)
-        step = source.step(choice)
-    name = done.device.name if done.device is not None else None
-    with suppress(RecordError):
-        keep_estimate(workload_identity(step, target=memory.target, device=name), document)
-
-
-def _write_html(done: Estimated, path: Path, as_json: bool) -> None:
-    from trainload.cli.printing import write_page
-    from trainload.report.memory.html import render_memory_html
-
-    write_page(path, render_memory_html(done.memory, done.head))
-    if not as_json:
-        typer.echo(f"\n{path.resolve()}")
+    chosen = classes is not None or input_shape is not None or bool(words)
+    if script is not None or model is None:
+        if chosen:
+            raise UsageError(_FOR_MODELS.format("a script"))
+        return {}
+    if arguments:
+        raise UsageError(f"{arguments[0]!r}: only a script takes arguments: --script train.py -- …")
+    if model.endswith(".py"):
+        raise UsageError(
+            f"{model}: name a function in it, such as {Path(model).name}:build, "
+            f"or estimate the script as it stands: --script {model}"
+        )
+    if not chosen:
+        return {}
+    if ".py:" in model:
+        raise UsageError(_FOR_MODELS.format(model))
+    if model.endswith(".json"):
+        raise UsageError(f"{model} is a finished graph: --classes, --input and --set change none")
+    return parse_model_words(model, classes, input_shape, words)
 
 
 def _dump(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False)
-
-
-def _count(graph: LayerGraph, choice: StepChoice, device: Device | None, study: Study) -> Counted:
-    from trainload.cli.estimate_shown import Counted
-    from trainload.estimate import estimate_memory_bound, estimate_step, estimate_time_bound
-
-    step = estimate_step(
-        graph,
-        batch_size=choice.batch_size,
-        precision=choice.precision,
-        optimizer=choice.optimizer,
-    )
-    return Counted(
-        step=step,
-        bound=estimate_memory_bound(step, device),
-        time=estimate_time_bound(step, device) if device is not None else None,
-        study=study,
-    )
-
-
-def _optimizer(name: str, momentum: float) -> Optimizer:
-    from trainload.checked import build_checked
-    from trainload.workload import Optimizer
-
-    return build_checked(Optimizer, {"name": name, "momentum": momentum}, "optimizer")
-
-
-def _precision(text: str) -> Precision:
-    from trainload.checked import suggest
-    from trainload.errors import UsageError
-
-    if text not in ("float32", "bf16"):
-        raise UsageError(f"unknown precision {text!r}{suggest(text, ['float32', 'bf16'])}")
-    return cast("Precision", text)
-
-
-def _study_of_graph(
-    graph: LayerGraph, samples: int | None, variables: int | None, rule: Optimizer, cells: _Cells
-) -> Study:
-    from dataclasses import replace
-    from math import prod
-
-    from trainload.cli.estimate_shown import Study
-    from trainload.estimate import estimate_complexity
-
-    complexity = estimate_complexity(graph)
-    if samples is None:
-        return Study(complexity=complexity, cells=None, redundancy=None)
-    numbers = {
-        "--samples": samples,
-        "--inputs": prod(graph.input_shape),
-        "--outputs": prod(graph.output_shape),
-        "--weights": graph.parameters,
-    }
-    study = _study_of_numbers(numbers, variables, rule, cells)
-    return replace(study, complexity=complexity)
-
-
-def _study_of_numbers(
-    numbers: Mapping[str, int | None], variables: int | None, rule: Optimizer, cells: _Cells
-) -> Study:
-    from trainload.cli.estimate_shown import Study
-    from trainload.errors import UsageError
-    from trainload.estimate import (
-        Sample,
-        algorithm_variables,
-        estimate_memory_cells,
-        estimate_redundancy,
-    )
-
-    lacking = [name for name, value in numbers.items() if value is None]
-    if lacking:
-        raise UsageError(f"name a model, or give study R's numbers as well: {', '.join(lacking)}")
-    samples, inputs, outputs, weights = (value or 0 for value in numbers.values())
-    sample = Sample(samples=samples, inputs=inputs, outputs=outputs)
-    memory = estimate_memory_cells(
-        sample,
-        weights=weights,
-        variables=algorithm_variables(weights, rule) if variables is None else variables,
-        cells_per_datum=cells.datum,
-        cells_per_weight=cells.weight,
-        cells_per_variable=cells.variable,
-    )
-    redundancy = estimate_redundancy(sample, weights=weights)
-    return Study(complexity=None, cells=memory, redundancy=redundancy)

@@ -43,14 +43,10 @@ def models_verb(
             raise UsageError("name the model whose options these are, as in: trainload models mlp")
         typer.echo(_list_json() if as_json else _render_list())
         return
-    from trainload.workload import build_model, input_words, parse_options, split_words
+    from trainload.cli.model_words import parse_model_words
+    from trainload.workload import build_model, find_model
 
-    chosen = split_words(words)
-    if classes is not None:
-        chosen["classes"] = str(classes)
-    if input_shape is not None:
-        chosen.update(input_words(name, input_shape))
-    options = parse_options(name, chosen)
+    options = find_model(name).options(**parse_model_words(name, classes, input_shape, words))
     graph = build_model(name, options)
     shown = _model_json if as_json else _render_model
     typer.echo(shown(name, asdict(options), graph, batch))
@@ -83,7 +79,7 @@ def _list_models() -> list[dict[str, Any]]:
 
 
 def _render_list() -> str:
-    from trainload.cli.printing import render_columns
+    from trainload.columns import render_columns
     from trainload.units import render_flop
 
     rows = [
@@ -132,7 +128,7 @@ def _model_json(name: str, options: dict[str, Any], graph: LayerGraph, batch: in
 
 
 def _render_model(name: str, options: dict[str, Any], graph: LayerGraph, batch: int) -> str:
-    from trainload.cli.printing import render_columns
+    from trainload.columns import render_columns
     from trainload.units import render_flop
     from trainload.workload import find_model
 

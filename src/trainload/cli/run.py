@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from trainload.cli.printing import FRAMEWORK_NAMES, complain
+from trainload.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
     from trainload.api.loading import Run
@@ -120,6 +120,7 @@ def run_verb(
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
     from trainload.api.running import run
+    from trainload.run import show_as_text
 
     named = {
         "epochs": epochs,
@@ -137,32 +138,33 @@ def run_verb(
         "top": None if top is None else parse_top(top),
     }
     options = {name: value for name, value in named.items() if value is not None}
-    if not (quiet or as_json):
-        _fetch_with_progress(data, cache)
-    done = run(
-        model,
-        arguments=arguments or (),
-        framework=framework,
-        setting=setting,
-        threads=threads,
-        seed=seed,
-        resume=resume,
-        save=save,
-        save_every=save_every,
-        layers=layers,
-        layer_budget=layer_budget,
-        processes=processes,
-        out=out,
-        rate_hz=rate,
-        timeout_s=timeout,
-        check_overhead=check_overhead,
-        python=python,
-        tegrastats=tegrastats,
-        show=None if quiet or as_json else ProgressLine(),
-        fake=_parse_fake(fake),
-        **{**_parse_words(model, words), **options},
-    )
-    return print_result(done, python, quiet=quiet, as_json=as_json)
+    silent = quiet or as_json
+    _fetch_with_progress(data, cache, quiet=silent)
+    with ProgressLine(quiet=silent) as line:
+        done = run(
+            model,
+            arguments=arguments or (),
+            framework=framework,
+            setting=setting,
+            threads=threads,
+            seed=seed,
+            resume=resume,
+            save=save,
+            save_every=save_every,
+            layers=layers,
+            layer_budget=layer_budget,
+            processes=processes,
+            out=out,
+            rate_hz=rate,
+            timeout_s=timeout,
+            check_overhead=check_overhead,
+            python=python,
+            tegrastats=tegrastats,
+            show=None if silent else show_as_text(line),
+            fake=_parse_fake(fake),
+            **{**_parse_words(model, words), **options},
+        )
+    return print_result(done, python, as_json=as_json)
 
 
 def _parse_words(model: str | None, words: list[str]) -> dict[str, Any]:
@@ -182,22 +184,22 @@ def parse_top(text: str) -> tuple[int, ...]:
     return numbers
 
 
-def _fetch_with_progress(data: str | None, cache: Path | None) -> None:
+def _fetch_with_progress(data: str | None, cache: Path | None, *, quiet: bool) -> None:
     """Fetch remote data with a line about how far it is; the workload finds it fetched."""
     from trainload.workload import FetchProgress, cache_folder, fetch_remote, is_address, split_word
 
     place = split_word(data)[1] if data is not None else None
-    if place is None or not is_address(place) or not sys.stderr.isatty():
+    if quiet or place is None or not is_address(place):
         return
 
     def tell(progress: FetchProgress) -> None:
-        sys.stderr.write(
-            f"\rfetching {place}: file {progress.files + 1} of {progress.total_files}, "
-            f"{progress.fetched_bytes / 1e6:.0f} of {progress.total_bytes / 1e6:.0f} MB\033[K"
+        line(
+            f"fetching {place}: file {progress.files + 1} of {progress.total_files}, "
+            f"{progress.fetched_bytes / 1e6:.0f} of {progress.total_bytes / 1e6:.0f} MB"
         )
-        sys.stderr.flush()
 
-    fetch_remote(place, cache_folder(None if cache is None else str(cache)), tell)
+    with ProgressLine() as line:
+        fetch_remote(place, cache_folder(None if cache is None else str(cache)), tell)
 
 
 def _parse_fake(text: str | None) -> dict[str, Any]:
@@ -212,34 +214,10 @@ def _parse_fake(text: str | None) -> dict[str, Any]:
     return options
 
 
-class ProgressLine:
-    """The live line on a terminal; elsewhere a line every ten seconds."""
-
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-        self._next_s = 0.0
-
-    def __call__(self, progress: Any) -> None:
-        from trainload.run import render_progress
-
-        if progress.warning:
-            clear = "\r\033[K" if self._live else ""
-            sys.stderr.write(f"{clear}warning: {progress.warning}\n")
-        if self._live:
-            width = shutil.get_terminal_size().columns
-            sys.stderr.write(f"\r{render_progress(progress, width - 1)}\033[K")
-            sys.stderr.flush()
-        elif progress.elapsed_s >= self._next_s:
-            self._next_s = progress.elapsed_s + 10.0
-            sys.stderr.write(f"{render_progress(progress, 200).strip()}\n")
-
-
-def print_result(run: Run, python: str | None, *, quiet: bool, as_json: bool) -> int:
+def print_result(run: Run, python: str | None, *, as_json: bool) -> int:
     """Print how a run ended and what it measured; the exit status that this means."""
     from trainload.api.running import explain_silence
 
-    if sys.stderr.isatty() and not (quiet or as_json):
-        sys.stderr.write("\r\033[K")
     _print_summary(run, as_json)
     failure = explain_silence(run, python)
     if failure is not None:

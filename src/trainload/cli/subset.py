@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +49,7 @@ def subset_verb(
     one of small ones, so that the sum of all sizes stays at its mean. No image is decoded, copied
     or changed. A seed gives the same subset on any machine.
     """
+    from trainload.cli.progress import ProgressLine
     from trainload.workload.subset.choose import SubsetRequest, choose_subset
     from trainload.workload.subset.files import check_place, save_subset
     from trainload.workload.subset.summary import summarise_subset
@@ -64,13 +63,11 @@ def subset_verb(
         seed=seed,
     )
     check_place(folder, out, force=force)
-    try:
-        chosen = choose_subset(request, _progress(as_json))
-        _show_stage(as_json, "writing")
+    with ProgressLine(quiet=as_json) as show:
+        chosen = choose_subset(request, lambda seen: show(f"{seen:,} files read"))
+        show("writing")
         summary = summarise_subset(chosen)
         moved = save_subset(chosen, summary, out, link=link, force=force)
-    finally:
-        _show_stage(as_json, "")
     if as_json:
         document = {
             **summary,
@@ -115,7 +112,7 @@ def _render(summary: dict[str, Any]) -> str:
 
 
 def _render_zones(summary: dict[str, Any]) -> str:
-    from trainload.cli.printing import render_columns
+    from trainload.columns import render_columns
     from trainload.units import MISSING, render_bytes
 
     rows = []
@@ -144,7 +141,7 @@ def _render_zones(summary: dict[str, Any]) -> str:
 
 
 def _render_classes(summary: dict[str, Any]) -> str:
-    from trainload.cli.printing import render_columns
+    from trainload.columns import render_columns
     from trainload.units import render_bytes
 
     rows = [
@@ -188,16 +185,3 @@ def _signed(value_bytes: float) -> str:
 def _plain(text: str) -> str:
     """A name of the user's as it stands, or escaped where a terminal would obey it."""
     return text if text.isprintable() else ascii(text)
-
-
-def _progress(quiet: bool) -> Callable[[int], None] | None:
-    """A live count on a terminal; none elsewhere."""
-    if quiet or not sys.stderr.isatty():
-        return None
-    return lambda seen: _show_stage(quiet, f"{seen:,} files read")
-
-
-def _show_stage(quiet: bool, text: str) -> None:
-    if not quiet and sys.stderr.isatty():
-        sys.stderr.write(f"\r{text}\033[K\r")
-        sys.stderr.flush()

@@ -43,19 +43,23 @@ def validate_verb(
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
     from trainload.api.running import validate
-    from trainload.cli.run import ProgressLine, parse_top, print_result
+    from trainload.cli.progress import ProgressLine
+    from trainload.cli.run import parse_top, print_result
+    from trainload.run import show_as_text
 
-    done = validate(
-        run,
-        data=data,
-        cache=cache,
-        top=() if top is None else parse_top(top),
-        framework=framework,
-        setting=setting,
-        threads=threads,
-        out=out,
-        timeout_s=timeout,
-        python=python,
-        show=None if quiet or as_json else ProgressLine(),
-    )
-    return print_result(done, python, quiet=quiet, as_json=as_json)
+    silent = quiet or as_json
+    with ProgressLine(quiet=silent) as line:
+        done = validate(
+            run,
+            data=data,
+            cache=cache,
+            top=() if top is None else parse_top(top),
+            framework=framework,
+            setting=setting,
+            threads=threads,
+            out=out,
+            timeout_s=timeout,
+            python=python,
+            show=None if silent else show_as_text(line),
+        )
+    return print_result(done, python, as_json=as_json)

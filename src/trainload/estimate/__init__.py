@@ -1,11 +1,12 @@
 """Graph or op trace × hardware -> parameters, FLOPs, bytes, peak memory, bounds; pure.
 
-What a graph alone tells is offered here; what needs a trace stands in `memory`, `device_memory`,
-`ram` and their neighbours, which are imported by whoever has one.
+What a graph alone tells is offered here; what needs a trace stands in `memory` and `workspaces`.
+Calling the room itself, `trainload.estimate(…)`, is the Python surface's way to ask.
 Standard library only, runs nothing and reads no device: every figure is computed, and its type
 says so. Measured and predicted figures live in other rooms.
 """
 
+from trainload._callable_room import make_callable
 from trainload.estimate.counts.bounds import (
     MemoryBoundEstimate,
     TimeBoundEstimate,
@@ -45,3 +46,5 @@ __all__ = [
     "estimate_time_bound",
     "state_values_per_parameter",
 ]
+
+make_callable(__name__, "trainload.api.estimating", "estimate")

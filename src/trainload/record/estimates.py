@@ -1,26 +1,162 @@
-"""Estimates kept until their workload is run, and the copy in its run directory.
+"""What was estimated of a workload: its document, kept until the run and copied into its directory.
 
-    keep_estimate(identity: str, document: Mapping[str, Any]) -> Path
+    keep_estimate(identity: str, estimate: RecordedEstimate) -> Path
 
-is for whoever estimates: `identity` from `trainload.workload.identity.workload_identity`, document
-the JSON object that is shown to the user (its `memory` has the figures). A later estimate of the
-same workload replaces the earlier. Files alone: nothing is computed here.
+is for whoever estimates: `identity` from `trainload.workload.identity.workload_identity`. A later
+estimate of the same workload replaces the earlier. Files and their schema: nothing is computed
+here.
 """
 
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from trainload.errors import RecordError
+from trainload.errors import RecordError, RecordTooNew
 from trainload.files import write_whole
 from trainload.record.layout import ESTIMATE
+from trainload_worker.protocol.checked import (
+    Bounds,
+    CheckError,
+    not_written,
+    read_leniently,
+    to_json,
+)
 
 FOLDER_VARIABLE = "TRAINLOAD_ESTIMATES"
+ESTIMATE_FORMAT = 1
 CARD_KIND = "memory_scorecard"
 CARD_FORMAT = 1
 _LARGEST_BYTES = 64 << 20
+
+T = TypeVar("T")
+Bytes = Annotated[int, Bounds(low=0, high=2**62)]
+Part = Mapping[str, Any]
+"""Kept for people and their programs; nothing here reads what is in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedFigures:
+    """The memory of a step at one end of its range; None where nothing was traced."""
+
+    allocated_bytes: Bytes | None = None
+    reserved_bytes: Bytes | None = None
+    device_bytes: Bytes | None = None
+    needed_bytes: Bytes | None = None
+    ram_growth_bytes: Bytes | None = None
+    fits: bool | None = None
+    """None as well where it is too close to call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedMemory(RecordedFigures):
+    """What was said of the memory of a step: the figures, their ends, the verdict and why."""
+
+    low: RecordedFigures | None = None
+    high: RecordedFigures | None = None
+    capacity_bytes: Bytes | None = None
+    verdict: str | None = None
+    """fits, does not fit, too close to call, not known."""
+    running_out_probability: float | None = None
+    least_probability: float | None = None
+    """Up to which a step is said to fit."""
+    target: str | None = None
+    peak: Part | None = None
+    curve: tuple[Part, ...] = ()
+    room: Part | None = None
+    missing: str | None = None
+    """Why there is no estimate."""
+    notes: tuple[str, ...] = ()
+    what_would_help: tuple[Part, ...] = ()
+    largest_batch: Part | None = None
+    measured: Part | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedOptimizer:
+    """The update rule that was estimated."""
+
+    name: str | None = None
+    momentum: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedEstimate:
+    """`estimate.json`, and what `trainload estimate --json` prints."""
+
+    format: int = ESTIMATE_FORMAT
+    """Documents of before it was written have the first one."""
+    origin: str = "estimate"
+    model: str | None = None
+    batch_size: int | None = None
+    """As precision and optimizer None for a script, which brings its own."""
+    precision: str | None = None
+    optimizer: RecordedOptimizer | None = None
+    device: Part | None = None
+    """As its entry in the catalogue says."""
+    memory: RecordedMemory | None = None
+    memory_bound: Part | None = None
+    time: Part | None = None
+    totals: Part | None = None
+    study_r: Part | None = None
+    layers: tuple[Part, ...] = ()
+    wrong: tuple[str, ...] = not_written(tuple)
+    """Values that did not fit and were passed over when it was read, a line each."""
+
+    @property
+    def device_name(self) -> str | None:
+        """Of the catalogue; None where no device was named."""
+        name = (self.device or {}).get("name")
+        return name if isinstance(name, str) else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The document."""
+        document: dict[str, Any] = to_json(self)
+        return document
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardFigures:
+    """Bytes by quantity; None where there is none."""
+
+    allocated: Bytes | None = None
+    reserved: Bytes | None = None
+    device: Bytes | None = None
+    ram: Bytes | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardRow:
+    """One case: what was estimated, and what was then measured."""
+
+    name: str
+    device: str
+    model_kind: str
+    estimate: CardFigures = CardFigures()
+    truth: CardFigures = CardFigures()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardVerdict:
+    """What was said about a capacity, and what happened there."""
+
+    name: str
+    device: str
+    verdict: str
+    outcome: str
+    capacity_bytes: Bytes | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedCard:
+    """Estimates beside truths, as `bench/memory_scorecard.py` writes them."""
+
+    rows: tuple[CardRow, ...] = ()
+    verdicts: tuple[CardVerdict, ...] = ()
+    wrong: tuple[str, ...] = not_written(tuple)
+    """Rows and values that did not fit and were passed over, a line each."""
 
 
 def estimates_folder() -> Path:
@@ -32,12 +168,13 @@ def estimates_folder() -> Path:
     return Path(data).expanduser() / "trainload" / "estimates"
 
 
-def keep_estimate(identity: str, document: Mapping[str, Any]) -> Path:
+def keep_estimate(identity: str, estimate: RecordedEstimate) -> Path:
     """Keep an estimate for the day its workload is run; RecordError where the disk refuses."""
     path = estimates_folder() / f"{identity}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(document, ensure_ascii=False, allow_nan=False).encode("utf-8"))
+        text = json.dumps(estimate.to_json(), ensure_ascii=False, allow_nan=False)
+        write_whole(path, text.encode("utf-8"))
     except OSError as error:
         raise RecordError(f"cannot keep the estimate in {path}: {error.strerror}") from error
     return path
@@ -60,14 +197,22 @@ def copy_estimate(run_dir: Path, identities: Sequence[str]) -> bool:
     return False
 
 
-def load_estimate(run_dir: Path) -> dict[str, Any] | None:
+def load_estimate(run_dir: Path) -> RecordedEstimate | None:
     """The estimate of a run; None where it has none, RecordError where it is damaged."""
     path = run_dir / ESTIMATE
-    return _load(path) if path.exists() else None
+    if not path.exists():
+        return None
+    wrong: list[str] = []
+    found = _read(RecordedEstimate, _load(path), wrong, path)
+    if found.format > ESTIMATE_FORMAT:
+        raise RecordTooNew(
+            f"{path} has format {found.format}, this trainload reads {ESTIMATE_FORMAT}"
+        )
+    return replace(found, wrong=tuple(wrong))
 
 
-def load_scorecard(path: Path) -> dict[str, Any]:
-    """A file with estimates beside truths, as `bench/memory_scorecard.py` writes it."""
+def load_scorecard(path: Path) -> RecordedCard:
+    """A file with estimates beside truths; a row that lacks something is passed over."""
     document = _load(path)
     if document.get("kind") != CARD_KIND:
         raise RecordError(f"{path} holds no estimates beside truths; give a {CARD_KIND} file")
@@ -75,7 +220,15 @@ def load_scorecard(path: Path) -> dict[str, Any]:
         raise RecordError(
             f"{path} has format {document.get('format')!r}, this trainload reads {CARD_FORMAT}"
         )
-    return document
+    wrong: list[str] = []
+    return replace(_read(RecordedCard, document, wrong, path), wrong=tuple(wrong))
+
+
+def _read(cls: type[T], document: Any, wrong: list[str], path: Path) -> T:
+    try:
+        return read_leniently(cls, document, wrong)
+    except CheckError as error:
+        raise RecordError(f"{path} is damaged: {error}") from None
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -22,6 +22,14 @@ def render_log(text: str) -> str:
     return html.escape(clean_text(text, lines=True), quote=True)
 
 
+def render_frame(page: str, title: str, height_px: int) -> str:
+    """A whole page in a frame of its own, which runs no script: its style stays inside."""
+    return (
+        f'<iframe srcdoc="{html.escape(page, quote=True)}" sandbox title="{escape(title)}" '
+        f'style="width:100%;height:{height_px}px;border:0"></iframe>'
+    )
+
+
 def render_json(value: Any) -> str:
     """JSON that can stand inside a script element: pure ASCII, no character that ends it."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=True)

@@ -28,19 +28,21 @@ def render_page(
     footer: str,
     data: Any,
     styles: Sequence[str],
-    script: str,
+    script: str | None,
 ) -> str:
     """The text of one HTML file; `styles` and `script` name assets, `data` is what is drawn.
 
-    `top`, `sections` and `footer` are HTML already. MissingPart where plotly is not installed.
+    Without a script nothing is drawn, and the policy lets none run. `top`, `sections` and `footer`
+    are HTML already. MissingPart where plotly is not installed.
     """
-    code, library = load_asset(script), load_plotlyjs()
+    scripts = () if script is None else (load_plotlyjs(), load_asset(script))
+    drawn = (f'<script type="application/json" id="data">{render_json(data)}</script>',)
     return "\n".join(
         (
             "<!DOCTYPE html>",
             '<html lang="en" data-theme="auto">',
             '<head><meta charset="utf-8">',
-            render_policy(library, code),
+            render_policy(*scripts),
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
             '<link rel="icon" href="data:,">',
@@ -53,9 +55,8 @@ def render_page(
             *sections,
             "</main>",
             f"<footer><p>{footer}</p></footer>",
-            f'<script type="application/json" id="data">{render_json(data)}</script>',
-            f"<script>{library}</script>",
-            f"<script>{code}</script>",
+            *(drawn if scripts else ()),
+            *(f"<script>{text}</script>" for text in scripts),
             "</body></html>\n",
         )
     )
@@ -82,6 +83,7 @@ def render_policy(*scripts: str) -> str:
         f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'"
         for s in scripts
     )
+    hashes = hashes or "'none'"
     return (
         '<meta http-equiv="Content-Security-Policy" content="'
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "

@@ -21,7 +21,7 @@ from trainload.run.environments.environment import (
 )
 from trainload.run.environments.frameworks import FRAMEWORKS, find_framework
 from trainload.run.environments.interpreters import check_import, inspect_interpreter
-from trainload.run.progress import render_progress
+from trainload.run.progress import render_progress, show_as_text
 from trainload.run.recording import Recording, open_recording
 from trainload.run.request import (
     RunProgress,
@@ -35,6 +35,7 @@ from trainload.run.workers.op_trace import (
     BuildFunction,
     OpTraceRequest,
     OpTraceResult,
+    follow_op_trace,
     parse_build,
     spawn_op_trace,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "explain_import",
     "find_environment",
     "find_framework",
+    "follow_op_trace",
     "inspect_interpreter",
     "list_environments",
     "open_recording",
@@ -69,6 +71,7 @@ __all__ = [
     "remove_environment",
     "render_progress",
     "request_continuation",
+    "show_as_text",
     "spawn_op_trace",
     "traces_layers_by_default",
     "use_interpreter",

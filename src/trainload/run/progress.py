@@ -1,6 +1,7 @@
 """One line that says where a run stands; text only, printing is the caller's duty."""
 
 import re
+from collections.abc import Callable
 
 from trainload.run.request import RunProgress
 from trainload.units import render_bytes, render_percent, render_seconds
@@ -14,6 +15,19 @@ _SHOWN_LOADS = (
     (re.compile(r"gpu\d+_power_w"), "power"),
 )
 """Column and label; of several GPUs the first one is shown."""
+
+
+def show_as_text(show: Callable[[str], None] | None) -> Callable[[RunProgress], None] | None:
+    """A function for progress from one for text; a warning is a text that ends its line."""
+    if show is None:
+        return None
+
+    def tell(progress: RunProgress) -> None:
+        if progress.warning:
+            show(f"warning: {progress.warning}\n")
+        show(render_progress(progress, 300))
+
+    return tell
 
 
 def render_progress(progress: RunProgress, width: int = 120) -> str:

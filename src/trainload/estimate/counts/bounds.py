@@ -11,6 +11,13 @@ from trainload.hardware.catalogue import Device
 
 MemoryVerdict = Literal["does not fit", "not known"]
 
+NOT_IN_THE_BOUND = (
+    "gradients of activations and other temporaries",
+    "workspaces of convolutions and products",
+    "the allocator's rounding and fragments",
+    "the context of the device and the process itself",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryBoundEstimate:

@@ -41,19 +41,6 @@ class LargestBatch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasuredPeak:
-    """What a few real steps on this machine took; a figure is None where nothing tells it."""
-
-    path: str
-    outcome: str
-    steps: int | None
-    allocated_bytes: int | None
-    reserved_bytes: int | None
-    rss_growth_bytes: int | None
-    rss_bytes: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class MemoryAnswer:
     """What is known of the memory of a step on a device."""
 
@@ -71,4 +58,3 @@ class MemoryAnswer:
     alternatives: tuple[Alternative, ...] = ()
     largest_batch: LargestBatch | None = None
     notes: tuple[str, ...] = ()
-    measured: MeasuredPeak | None = None

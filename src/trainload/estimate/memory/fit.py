@@ -122,6 +122,11 @@ class MemoryEstimate:
         """Of the device; None where it is not known."""
         return None if self.room.capacity is None else self.room.capacity.value_bytes
 
+    @property
+    def fits(self) -> bool | None:
+        """The verdict as yes or no; None where it is neither."""
+        return {"fits": True, "does not fit": False}.get(self.verdict)
+
     def would_fit(self, needed: int) -> bool | None:
         """Whether so much is within the capacity; None without one."""
         return None if self.capacity_bytes is None else needed <= self.capacity_bytes

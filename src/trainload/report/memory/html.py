@@ -6,12 +6,13 @@ Draws what `estimate` found; the curve is drawn by the page's script from its da
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from trainload.estimate.memory.answer import Alternative, MemoryAnswer
 from trainload.estimate.memory.fit import MemoryEstimate, Span
 from trainload.estimate.memory.replay import CATEGORIES, CurvePoint, thin_curve
-from trainload.report.markup import escape, render_details
+from trainload.report.markup import escape, render_details, render_frame
 from trainload.report.memory.wording import (
     NO_LAYER,
     SPANS,
@@ -31,6 +32,7 @@ from trainload.units import render_bytes, render_percent
 
 MOST_POINTS = 1500
 MOST_LAYERS = 12
+FRAME_HEIGHT_PX = 600
 _KINDS = {"fits": "good", "does not fit": "bad", "too close to call": "close"}
 _ANSWERS = {"fits": "yes", "does not fit": "no"}
 _UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
@@ -38,17 +40,27 @@ _UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 def render_memory_html(answer: MemoryAnswer, head: str) -> str:
     """The page as text; MissingPart where plotly is not installed."""
+    return _render(answer, head, script="memory.js")
+
+
+def render_memory_frame(answer: MemoryAnswer, head: str) -> str:
+    """The page without its curve, for a notebook: a frame that runs no script."""
+    return render_frame(_render(answer, head, script=None), _title(answer), FRAME_HEIGHT_PX)
+
+
+def _render(answer: MemoryAnswer, head: str, *, script: str | None) -> str:
+    drawn = script is not None
+    controls = render_controls("How the page looks", (THEME,)) if drawn else ""
     return render_page(
         title=_title(answer),
         skip="Skip to the answer",
-        top=f'<header class="top"><h1>{escape(head)}</h1></header>'
-        + render_controls("How the page looks", (THEME,)),
-        sections=[section(answer) for section in _SECTIONS],
+        top=f'<header class="top"><h1>{escape(head)}</h1></header>{controls}',
+        sections=[section(answer) for section in (_SECTIONS if drawn else _UNDRAWN)],
         footer="Made by trainload. An estimate: the step was traced on tensors without numbers and "
         "replayed through a simulation of torch's allocator; nothing was run.",
         data=_curve(answer),
         styles=("report.css", "memory.css"),
-        script="memory.js",
+        script=script,
     )
 
 
@@ -104,7 +116,7 @@ def _offered(span: Span) -> str:
     return f"{render_bytes(span.value_bytes)} ({render_between(span)})"
 
 
-def _render_why(answer: MemoryAnswer) -> str:
+def _render_why(answer: MemoryAnswer, *, drawn: bool = True) -> str:
     estimate = answer.estimate
     if estimate is None:
         return ""
@@ -118,7 +130,8 @@ def _render_why(answer: MemoryAnswer) -> str:
     )
     return (
         f'<section><h3>Why</h3><dl class="cards">{cards}</dl>'
-        f"{_render_parts(estimate)}{_render_curve(estimate)}{_render_layers(estimate)}</section>"
+        f"{_render_parts(estimate)}{_render_curve(estimate) if drawn else ''}"
+        f"{_render_layers(estimate)}</section>"
     )
 
 
@@ -285,4 +298,6 @@ def _phases(points: Sequence[CurvePoint]) -> list[tuple[str, int, int]]:
 
 _SECTIONS: tuple[Callable[[MemoryAnswer], str], ...]
 _SECTIONS = (_render_verdict, _render_why, _render_help, _render_notes)
+_UNDRAWN = (_render_verdict, partial(_render_why, drawn=False), _render_help, _render_notes)
+"""Where no script draws the curve."""
 """Each gives its HTML, or nothing where the answer has nothing for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trainload.estimate.counts.answer import StepChoice
 from trainload.estimate.memory.answer import MemoryAnswer
 from trainload.estimate.memory.fit import MemoryEstimate, Span
 from trainload.report.wording import clean_text
@@ -21,6 +22,21 @@ _GOING = {"forward": "going forward", "backward": "going back", "update": "in th
 GIVES_BACK = (
     "fits because torch gives cached memory back when the device is full; steps wait for that"
 )
+
+
+def render_head(title: str, choice: StepChoice | None) -> str:
+    """What is trained and how, in one line; `choice` is None for a script."""
+    if choice is None:
+        return f"{title}: one training step as the script does it"
+    rule = choice.optimizer
+    name: str = rule.name
+    if name == "sgd" and rule.momentum:
+        name = f"sgd with momentum {rule.momentum:g}"
+    if choice.batch_size is None:
+        return f"{title}: one training step of its own batch, {choice.precision}, {name}"
+    examples = "example" if choice.batch_size == 1 else "examples"
+    how = f"{choice.batch_size:,} {examples}, {choice.precision}, {name}"
+    return f"{title}: one training step of {how}"
 
 
 def render_chance(chance: float | None) -> str:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from trainload.checked import build_checked
 from trainload.errors import UsageError, WorkerError, WorkloadError
@@ -55,6 +55,22 @@ class BuildFunction:
         }
         values = {"batch_size": self.batch_size, "precision": self.precision, "epochs": 1}
         return build_checked(Training, {**values, "optimizer": rule}, self.name)
+
+
+class TracingProcess(Protocol):
+    """A process that traces a step: a worker, or another that does its work."""
+
+    def wait(self, timeout_s: float) -> int | None:
+        """The exit status; None if it still runs."""
+        ...
+
+    def end(self, grace_s: float, first: int = signal.SIGTERM) -> int:
+        """Ask with a signal, then insist after the grace time."""
+        ...
+
+    def sweep(self) -> None:
+        """End it and whatever it has left."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +124,27 @@ def spawn_op_trace(
 
     WorkloadError with the worker's one line where the step cannot be traced.
     """
+
+    def start(spec: TraceSpec, log: Path) -> WorkerProcess:
+        worker = WorkerProcess(request.python, log, _environment())
+        try:
+            worker.send_spec(spec)
+        except BaseException:
+            worker.sweep()
+            raise
+        return worker
+
+    with signals_as_interrupts():
+        return follow_op_trace(request, folder, start, show)
+
+
+def follow_op_trace(
+    request: OpTraceRequest,
+    folder: Path,
+    start: Callable[[TraceSpec, Path], TracingProcess],
+    show: ShowTrace | None = None,
+) -> OpTraceResult:
+    """Have a process trace the step: `start` gets its specification and the path of its log."""
     folder.mkdir(parents=True, exist_ok=True)
     start_s = time.monotonic()
     events_path = folder / layout.EVENTS
@@ -115,16 +152,14 @@ def spawn_op_trace(
     events = EventReader(lines=LineReader(path=events_path))
     trace = folder / layout.OP_TRACE
     trace.unlink(missing_ok=True)
-    worker = WorkerProcess(request.python, folder / layout.WORKER_LOG, _environment())
+    process = start(_spec(request, events_path, trace), folder / layout.WORKER_LOG)
     try:
-        with signals_as_interrupts():
-            worker.send_spec(_spec(request, events_path, trace))
-            said = _follow(worker, events, request, show, start_s)
+        said = _follow(process, events, request, show, start_s)
     except (KeyboardInterrupt, Terminated):
-        worker.end(_GRACE_S, signal.SIGINT)
+        process.end(_GRACE_S, signal.SIGINT)
         raise
     finally:
-        worker.sweep()
+        process.sweep()
     done = said.saved
     if done is None or not trace.is_file():
         raise _problem(said.end, folder / layout.WORKER_LOG)
@@ -199,7 +234,7 @@ class _Said:
 
 
 def _follow(
-    worker: WorkerProcess,
+    process: TracingProcess,
     events: EventReader,
     request: OpTraceRequest,
     show: ShowTrace | None,
@@ -210,7 +245,7 @@ def _follow(
     deadline_s = start_s + request.limit_s + _START_S
     status = None
     while status is None:
-        status = worker.wait(_POLL_S)
+        status = process.wait(_POLL_S)
         for event in events.read_new():
             said.add(event)
         now_s = time.monotonic()
@@ -218,7 +253,7 @@ def _follow(
             show(_render(said, request, now_s - start_s))
         if status is None and now_s > deadline_s:
             # It holds its own limit; this is for one that hangs where no signal reaches it.
-            worker.end(_GRACE_S)
+            process.end(_GRACE_S)
             raise WorkloadError(
                 f"the step did not end within {request.limit_s:g} s (--limit-s); "
                 "measure a few real steps instead: --measure"

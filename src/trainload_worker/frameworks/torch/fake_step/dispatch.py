@@ -110,6 +110,7 @@ class FakeDispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is not typ
                 there = True
             elif isinstance(value, torch.Tensor):
                 here = here or value.dim() > 0
+                there = there or value.is_cuda  # of a module that was on a real GPU
         if not (there and here):
             return args
         return tuple(self.adopt(a) if isinstance(a, torch.Tensor) else a for a in args)
@@ -179,12 +180,12 @@ class FakeDispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is not typ
             plan = Plan([(form, -1)], True, elsewhere, attributes(args, kwargs))
             self._plans[place] = plan
         form = plan.outputs[0][0]
-        if not on_cuda and not self._stays_fake(form):
+        if not on_cuda and not self.stays_fake(form):
             return func(*args, **unpinned(kwargs))
         category = "input" if on_cuda and real_inputs else UNTOLD
         return self._give(plan, traits, [], category)
 
-    def _stays_fake(self, form: Form) -> bool:
+    def stays_fake(self, form: Form) -> bool:
         """Whether a new tensor on the CPU has no numbers."""
         return form.dtype.is_floating_point and form.bytes >= _SMALL_BYTES
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import weakref
-from typing import Any
+from functools import partial
+from operator import setitem
+from typing import Any, Callable, Iterator
 
 import torch
 
+from trainload_worker.frameworks.torch.fake_step.tensors import form_of
 from trainload_worker.frameworks.torch.fake_step.trace import Tracer
 
 
@@ -20,11 +22,55 @@ def move(tracer: Tracer, model: Any) -> None:
         model._apply(tracer.dispatch.adopt)
 
 
+def begin_anew(tracer: Tracer, model: Any) -> None:
+    """A module that may have been trained, as if it had just been built on the host."""
+    model.zero_grad(set_to_none=True)
+    if not model.training:
+        tracer.dispatch.notes.append("the module is in evaluation mode, and was traced in it")
+    tensors = (*model.parameters(), *model.buffers())
+    if any(tensor.device.type != "cpu" for tensor in tensors):
+        torch.__future__.set_overwrite_module_params_on_conversion(True)
+        model._apply(_on_host)
+
+
+def _on_host(tensor: Any) -> Any:
+    """A tensor of the same form on the host; what is on a GPU cannot be reached from a fork."""
+    if tensor.device.type == "cpu":
+        return tensor
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+
+
+def adopt_large(tracer: Tracer, model: Any, loss: Any) -> None:
+    """On the host, those first that have no numbers from the start where a function builds them."""
+    if tracer.on_cuda:
+        return
+    held = [value for value, _ in _held_by(tracer, loss) if isinstance(value, torch.Tensor)]
+    for tensor in (*model.parameters(), *model.buffers(), *held):
+        form = form_of(tensor.shape, tensor.stride(), tensor.dtype, 0, False)
+        if tracer.dispatch.stays_fake(form):
+            tracer.dispatch.adopt(tensor)
+
+
 def adopt_batch(tracer: Tracer, loss: Any) -> None:
     """The tensors that a function holds, on the step's device before its first step."""
+    for value, put in _held_by(tracer, loss):
+        put(_adopted(tracer, value))
+
+
+def _held_by(tracer: Tracer, loss: Any) -> Iterator[tuple[Any, Callable[[Any], None]]]:
+    """What a function refers to by name, each with a way to put another in its place."""
     for cell in getattr(loss, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # not filled yet
-            cell.cell_contents = _adopted(tracer, cell.cell_contents)
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+        yield value, partial(setattr, cell, "cell_contents")
+    if tracer.handed is None:
+        return
+    names = getattr(loss, "__globals__", {})  # where a notebook has its batch
+    for name in getattr(getattr(loss, "__code__", None), "co_names", ()):
+        if name in names:
+            yield names[name], partial(setitem, names, name)
 
 
 def _adopted(tracer: Tracer, value: Any) -> Any:

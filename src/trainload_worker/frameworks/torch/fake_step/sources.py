@@ -16,7 +16,13 @@ import torch
 from trainload_worker.data.dataset import PIXEL_SCALE, PIXEL_SHIFT
 from trainload_worker.errors import WorkerProblem
 from trainload_worker.frameworks.torch.backend import batch_loss
-from trainload_worker.frameworks.torch.fake_step.moving import adopt_batch, keep_identities, move
+from trainload_worker.frameworks.torch.fake_step.moving import (
+    adopt_batch,
+    adopt_large,
+    begin_anew,
+    keep_identities,
+    move,
+)
 from trainload_worker.frameworks.torch.fake_step.scripts import trace_script
 from trainload_worker.frameworks.torch.fake_step.trace import TraceProblem, Tracer, explain
 from trainload_worker.frameworks.torch.graph import GraphModule
@@ -156,6 +162,21 @@ def _row_type(data: Any) -> tuple[Any, bool]:
 
 
 def _build_users(tracer: Tracer, source: BuildSpec, training: Training) -> tuple[Any, Any]:
+    model, loss = tracer.handed or _call_build(source, training)
+    if not isinstance(model, torch.nn.Module) or not callable(loss):
+        raise TraceProblem(
+            f"{source.function} must return a torch module and a function without arguments, "
+            f"not {_article(type(model).__name__)} and {_article(type(loss).__name__)}"
+        )
+    if tracer.handed is not None:
+        begin_anew(tracer, model)
+        adopt_large(tracer, model, loss)
+    move(tracer, model)
+    adopt_batch(tracer, loss)
+    return model, loss
+
+
+def _call_build(source: BuildSpec, training: Training) -> tuple[Any, Any]:
     build = _load_function(source)
     try:
         answer = build(training.batch_size)
@@ -166,15 +187,7 @@ def _build_users(tracer: Tracer, source: BuildSpec, training: Training) -> tuple
             f"{source.function} must return the module and a function that gives the loss, "
             f"not {_article(type(answer).__name__)}"
         )
-    model, loss = answer
-    if not isinstance(model, torch.nn.Module) or not callable(loss):
-        raise TraceProblem(
-            f"{source.function} must return a torch module and a function without arguments, "
-            f"not {_article(type(model).__name__)} and {_article(type(loss).__name__)}"
-        )
-    move(tracer, model)
-    adopt_batch(tracer, loss)
-    return model, loss
+    return answer
 
 
 def _load_function(source: BuildSpec) -> Any:

@@ -54,8 +54,12 @@ class OutOfTime(BaseException):
 class Tracer:
     """The steps of one trace; sources call it at the seams between their parts."""
 
-    def __init__(self, spec: TraceSpec, events: EventWriter) -> None:
+    def __init__(
+        self, spec: TraceSpec, events: EventWriter, handed: tuple[Any, Any] | None = None
+    ) -> None:
         self.spec = spec
+        self.handed = handed
+        """A module and its loss that are here already, in place of the specification's build."""
         self.on_cuda = spec.target == "cuda"
         self.log = OpTraceLog()
         self.layers = Layers()
@@ -129,8 +133,12 @@ class Tracer:
             self.log.tell(tensor.store.number, category)
 
 
-def trace_step(spec: TraceSpec, events: EventWriter) -> OpTraceSaved:
+def trace_step(
+    spec: TraceSpec, events: EventWriter, handed: tuple[Any, Any] | None = None
+) -> OpTraceSaved:
     """Traces the specification's step and writes the file; what the trace has, as an event.
+
+    `handed` is a module and its loss function that stand for the specification's build.
 
     TraceProblem, or another problem of the user's, where there is nothing to write.
     """
@@ -140,7 +148,7 @@ def trace_step(spec: TraceSpec, events: EventWriter) -> OpTraceSaved:
             f"torch {torch.__version__} cannot be traced, only 2.4 and later; {MEASURE}"
         )
     leave_compiler_out()
-    tracer = Tracer(spec, events)
+    tracer = Tracer(spec, events, handed)
     if tracer.on_cuda:
         stand_in(spec.capability)
     else:

@@ -1,14 +1,17 @@
-"""The memory of a step as text: why, and what would help; computes nothing."""
+"""A step as text: whether it fits, why, what would help, and its counts; computes nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainload.cli.printing import render_columns
-from trainload.estimate.memory.answer import Alternative, MeasuredPeak, MemoryAnswer
+from trainload.analyse.peaks import MeasuredSteps
+from trainload.columns import render_columns
+from trainload.estimate.counts.answer import Counted
+from trainload.estimate.memory.answer import Alternative, MemoryAnswer
 from trainload.estimate.memory.fit import MemoryEstimate, Span
 from trainload.estimate.memory.ram import RamEstimate
 from trainload.estimate.memory.replay import CATEGORIES, CurvePoint, thin_curve
+from trainload.report.counts.terminal import render_bound_verdict, render_counts
 from trainload.report.memory.wording import (
     NO_LAYER,
     SPANS,
@@ -31,6 +34,34 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 _PHASES = {"forward": "forward", "backward": "backward", "update": "update", "other": ""}
 
 
+def render_step(
+    answer: MemoryAnswer,
+    head: str,
+    *,
+    counted: Counted | None,
+    measured: MeasuredSteps | None = None,
+    layers: int = 10,
+) -> str:
+    """The verdict first, why, what would help; then bounds, counts, layers and study R.
+
+    `head` says what is trained and how in one line; `counted` is None for the user's own code.
+    """
+    traced = answer.estimate is not None or answer.ram is not None
+    if measured is not None:
+        parts = [head, "", *measured_lines(measured)]
+    elif traced:
+        parts = memory_lines(answer, head)
+    else:
+        assert counted is not None, "without a trace there is a graph"
+        parts = [render_bound_verdict(counted.bound, answer.device), head]
+        parts.append(f"only a lower bound: {answer.missing}")
+    if counted is not None:
+        parts += render_counts(counted, answer.device, layers=layers, traced=traced)
+    elif answer.parameters is not None:
+        parts += ["", f"counts: {answer.parameters:,} parameters"]
+    return "\n".join(parts)
+
+
 def memory_lines(answer: MemoryAnswer, head: str) -> list[str]:
     """The verdict, what is trained, why, and what would help; nothing where nothing was traced."""
     estimate = answer.estimate
@@ -47,13 +78,14 @@ def memory_lines(answer: MemoryAnswer, head: str) -> list[str]:
     return lines
 
 
-def measured_lines(measured: MeasuredPeak) -> list[str]:
+def measured_lines(measured: MeasuredSteps) -> list[str]:
     """What a few real steps took."""
+    peak = measured.peak
     rows = [
-        ("peak allocated on the GPU", measured.allocated_bytes),
-        ("peak reserved on the GPU", measured.reserved_bytes),
-        ("peak resident memory", measured.rss_bytes),
-        ("its growth by building and training", measured.rss_growth_bytes),
+        ("peak allocated on the GPU", peak.allocated_bytes),
+        ("peak reserved on the GPU", peak.reserved_bytes),
+        ("peak resident memory", peak.rss_bytes),
+        ("its growth by building and training", peak.rss_growth_bytes),
     ]
     width = max(len(name) for name, _ in rows)
     return [

@@ -1,6 +1,6 @@
 """What would help: the same step in other ways, and the largest batch that fits.
 
-Traces in workers through `estimate_tracing`; judges with `estimate`; prints nothing.
+Traces through `tracing` and judges with `estimate`; prints nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trainload.cli.estimate_tracing import Traced, TraceJob, Tracing
+from trainload.api.estimating.sources import BuildSource, GraphSource, ModuleSource
+from trainload.api.estimating.tracing import Traced, TraceJob, Tracing
 from trainload.errors import TrainloadError
 from trainload.estimate.memory.accumulated import accumulate
 from trainload.estimate.memory.answer import Alternative, LargestBatch
@@ -25,7 +26,7 @@ from trainload.estimate.memory.scaled_trace import ScaledTrace, match_traces
 from trainload.workload import Optimizer
 
 if TYPE_CHECKING:
-    from trainload.cli.estimate_sources import BuildSource, GraphSource, StepChoice
+    from trainload.estimate.counts.answer import StepChoice
     from trainload.estimate.memory.op_trace import Event
 
 MOST_TRACES = 6
@@ -39,7 +40,7 @@ _BF16_FROM = (8, 0)
 class Asked:
     """The step that was estimated, and all that is needed to trace it again."""
 
-    source: GraphSource | BuildSource
+    source: GraphSource | BuildSource | ModuleSource
     choice: StepChoice
     device: DeviceMemory
     events: Sequence[Event]
@@ -60,23 +61,33 @@ class WhatIf:
 
 
 def try_alternatives(asked: Asked, tracing: Tracing) -> WhatIf:
-    """Trace the other ways at once, then look for the largest batch from what they gave."""
-    base = max(2, asked.choice.batch_size)
+    """Trace the other ways at once, then look for the largest batch from what they gave.
+
+    The batch of a module that was handed over is what its loss holds: no other can be traced.
+    """
     jobs = _jobs(asked)
     names = tuple(jobs)
-    for batch in {base, 2 * base} - {asked.choice.batch_size}:
+    if isinstance(asked.source, ModuleSource):
+        found = tracing.trace_all(jobs)
+        tried = [_traced(asked, name, found[name]) for name in names]
+        return WhatIf(alternatives=_by_gain(tried), largest_batch=None)
+    base = max(2, asked.choice.examples)
+    for batch in {base, 2 * base} - {asked.choice.examples}:
         jobs[f"batch {batch}"] = asked.job(batch_size=batch)
     found = tracing.trace_all(jobs)
-    once = asked.events if base == asked.choice.batch_size else _events(found[f"batch {base}"])
+    once = asked.events if base == asked.choice.examples else _events(found[f"batch {base}"])
     twice = _events(found[f"batch {2 * base}"])
     scaled = match_traces(once, twice, base) if once is not None and twice is not None else None
     alternatives = [_traced(asked, name, found[name]) for name in names]
     alternatives += _accumulated(asked, scaled, tracing)
-    known = sorted(alternatives, key=lambda one: -(one.gain_bytes or 0))
     return WhatIf(
-        alternatives=tuple(known),
+        alternatives=_by_gain(alternatives),
         largest_batch=_find_largest(asked, scaled, tracing),
     )
+
+
+def _by_gain(alternatives: Sequence[Alternative]) -> tuple[Alternative, ...]:
+    return tuple(sorted(alternatives, key=lambda one: -(one.gain_bytes or 0)))
 
 
 def _jobs(asked: Asked) -> dict[str, TraceJob]:
@@ -143,7 +154,7 @@ def _judged(
 
 def _accumulated(asked: Asked, scaled: ScaledTrace | None, tracing: Tracing) -> list[Alternative]:
     """Steps in two and four portions whose gradients are added up."""
-    batch = asked.choice.batch_size
+    batch = asked.choice.examples
     portions = {f"{n} portions of {batch // n}": batch // n for n in (2, 4) if batch % n == 0}
     if scaled is not None:
         events = {name: scaled.events(size) for name, size in portions.items()}
@@ -189,7 +200,7 @@ def _find_largest(
         best = largest_where(lambda batch: surely(scaled.events(batch)), best - best // 50)
     if best is None:
         return LargestBatch(batch_size=None, note="not even a batch of 1 fits")
-    answer = True if best == asked.choice.batch_size else traced(best)
+    answer = True if best == asked.choice.examples else traced(best)
     if answer:
         return LargestBatch(batch_size=best, note="checked by a trace at that batch")
     if answer is None:
@@ -233,7 +244,7 @@ def _search_traced(
     asked: Asked, traced: Callable[[int], bool | None], above: int | None = None
 ) -> LargestBatch:
     """By real traces alone; as many as may be made, so perhaps not the very largest."""
-    batch = asked.choice.batch_size
+    batch = asked.choice.examples
     low = batch if asked.estimate.verdict == "fits" else 0
     high = above
     for _ in range(MOST_TRACES):

@@ -1,4 +1,7 @@
-"""Traces of steps for `trainload estimate`: in workers, two at a time, with a line of progress."""
+"""Traces of steps: in workers, two at a time, or forked from this process; prints nothing.
+
+Keeps the files of a trace for as long as it is read; what they mean is for `estimate`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import threading
-import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,21 +20,21 @@ from trainload.errors import TrainloadError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trainload.api.in_process import HandedStep
     from trainload.estimate.memory.device import DeviceMemory
     from trainload.estimate.memory.op_trace import Event
-    from trainload.run import BuildFunction
+    from trainload.run import BuildFunction, OpTraceResult
     from trainload.workload import ScriptWorkload, Workload
 
 AT_ONCE = 2
-_QUIET_S = 10.0
-"""Between two lines of progress where nothing can be written over."""
+Show = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TraceJob:
     """One step to be traced."""
 
-    step: Workload | ScriptWorkload | BuildFunction
+    step: Workload | ScriptWorkload | BuildFunction | HandedStep
     checkpoint_blocks: bool = False
 
 
@@ -46,15 +49,18 @@ class Traced:
 
 
 class Tracing:
-    """Traces for one device in one interpreter; used as a context, which keeps its files."""
+    """Traces for one device in one interpreter; used as a context, which keeps its files.
+
+    Without an interpreter the steps are of this very process: forked from it, one at a time.
+    """
 
     def __init__(
-        self, python: str, device: DeviceMemory, limit_s: float, *, progress: bool
+        self, python: str | None, device: DeviceMemory, limit_s: float, show: Show | None
     ) -> None:
         self._python = python
         self._device = device
         self._limit_s = limit_s
-        self._line = _ProgressLine() if progress else None
+        self._progress = _Progress(show)
         self._stopped = threading.Event()
         self._count = 0
 
@@ -64,8 +70,6 @@ class Tracing:
 
     def __exit__(self, *_ending: object) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
-        if self._line is not None:
-            self._line.clear()
 
     def trace(self, job: TraceJob, name: str) -> Traced:
         """One step; TrainloadError where it cannot be traced."""
@@ -76,8 +80,9 @@ class Tracing:
 
     def trace_all(self, jobs: Mapping[str, TraceJob]) -> dict[str, Traced | TrainloadError]:
         """Several steps by name; one that cannot be traced gives its error."""
-        if self._line is not None:
-            self._line.begin(jobs)
+        self._progress.begin(jobs)
+        if self._python is None:
+            return {name: self._run(name, job) for name, job in jobs.items()}
         with ThreadPoolExecutor(AT_ONCE) as pool:
             futures = {name: pool.submit(self._run, name, job) for name, job in jobs.items()}
             try:
@@ -90,27 +95,17 @@ class Tracing:
 
     def _run(self, name: str, job: TraceJob) -> Traced | TrainloadError:
         from trainload.estimate.memory.op_trace import load_op_trace
-        from trainload.run import OpTraceRequest, spawn_op_trace
 
         self._count += 1
         folder = self._folder / str(self._count)
         try:
-            request = OpTraceRequest(
-                source=job.step,
-                python=self._python,
-                target=self._device.target,
-                capability=self._device.capability,
-                limit_s=self._limit_s,
-                checkpoint_blocks=job.checkpoint_blocks,
-            )
-            result = spawn_op_trace(request, folder, lambda text: self._tell(name, text))
+            result = self._trace(job, folder, lambda text: self._tell(name, text))
             trace = load_op_trace(result.path)
             events = tuple(trace.events())
         except TrainloadError as error:
             return error
         finally:
-            if self._line is not None:
-                self._line.end(name)
+            self._progress.end(name)
         shutil.rmtree(folder, ignore_errors=True)
         return Traced(
             events=events,
@@ -119,57 +114,56 @@ class Tracing:
             elapsed_s=result.elapsed_s,
         )
 
+    def _trace(self, job: TraceJob, folder: Path, show: Show) -> OpTraceResult:
+        from trainload.api.in_process import HandedStep, fork_op_trace
+        from trainload.run import OpTraceRequest, spawn_op_trace
+
+        step = job.step
+        request = OpTraceRequest(
+            source=step.build if isinstance(step, HandedStep) else step,
+            python=self._python or sys.executable,
+            target=self._device.target,
+            capability=self._device.capability,
+            limit_s=self._limit_s,
+            checkpoint_blocks=job.checkpoint_blocks,
+        )
+        if isinstance(step, HandedStep):
+            return fork_op_trace(request, step, folder, show)
+        return spawn_op_trace(request, folder, show)
+
     def _tell(self, name: str, text: str) -> None:
         if self._stopped.is_set():
             raise KeyboardInterrupt
-        if self._line is not None:
-            self._line.show(name, text)
+        self._progress.tell(name, text)
 
 
-class _ProgressLine:
-    """What is being traced, on standard error."""
+class _Progress:
+    """What is being traced, in one line."""
 
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
+    def __init__(self, show: Show | None) -> None:
+        self._show = show
         self._lock = threading.Lock()
         self._open: dict[str, str] = {}
         self._done = self._total = 0
-        self._next_s = time.monotonic() + _QUIET_S
 
     def begin(self, jobs: Mapping[str, TraceJob]) -> None:
         """So many more are to come."""
         self._total += len(jobs)
 
-    def show(self, name: str, text: str) -> None:
+    def tell(self, name: str, text: str) -> None:
         """How far one of them is."""
         with self._lock:
-            self._open[name] = text
-            self._write()
+            self._open[name] = text.removeprefix("tracing operations: ")
+            self._tell()
 
     def end(self, name: str) -> None:
         """One of them is done."""
         with self._lock:
             self._open.pop(name, None)
             self._done += 1
-            self._write()
+            self._tell()
 
-    def clear(self) -> None:
-        """Leaves the line empty."""
-        if self._live:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
-
-    def _write(self) -> None:
-        steps = "; ".join(f"{name}: {_short(text)}" for name, text in self._open.items())
-        line = f"traced {self._done} of {self._total} steps; {steps}".rstrip("; ")
-        if self._live:
-            width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r{line[:width]}\033[K")
-            sys.stderr.flush()
-        elif time.monotonic() >= self._next_s:
-            self._next_s = time.monotonic() + _QUIET_S
-            sys.stderr.write(f"{line}\n")
-
-
-def _short(text: str) -> str:
-    return text.removeprefix("tracing operations: ")
+    def _tell(self) -> None:
+        if self._show is not None:
+            steps = "; ".join(f"{name}: {text}" for name, text in self._open.items())
+            self._show(f"traced {self._done} of {self._total} steps; {steps}".rstrip("; "))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainload.cli.estimate_what_if import MOST_TRACES, _search_traced, largest_where
+from trainload.api.estimating.what_if import MOST_TRACES, _search_traced, largest_where
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6))
@@ -24,7 +24,7 @@ def test_the_largest_number_is_found_from_any_guess(truth, guess):
 
 def asked_for(batch, verdict):
     return SimpleNamespace(
-        choice=SimpleNamespace(batch_size=batch), estimate=SimpleNamespace(verdict=verdict)
+        choice=SimpleNamespace(examples=batch), estimate=SimpleNamespace(verdict=verdict)
     )
 
 

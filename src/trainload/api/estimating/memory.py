@@ -1,0 +1,113 @@
+"""The memory of a step: traced, replayed, and what would help; prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from trainload.api.estimating.sources import GraphSource, ModuleSource, ScriptSource
+from trainload.errors import TrainloadError, UsageError
+from trainload.estimate.memory.answer import MemoryAnswer
+
+if TYPE_CHECKING:
+    from trainload.api.estimating.sources import Source
+    from trainload.api.estimating.tracing import Traced, Tracing
+    from trainload.estimate.counts.answer import StepChoice
+    from trainload.estimate.memory.device import DeviceMemory
+    from trainload.hardware.catalogue import Device
+
+SCRIPT_DECIDES = (
+    "batch, precision and optimizer stand in the script: change them there and estimate again"
+)
+LOSS_DECIDES = (
+    "the batch is what the loss function holds: for other batches estimate a function in a file, "
+    "such as my.py:build"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryQuestion:
+    """What is asked about the memory of a step."""
+
+    source: Source
+    choice: StepChoice
+    device: Device | None
+    memory: DeviceMemory
+    """What the device means for memory."""
+    python: str | None
+    """The interpreter that has torch; None for a module, which is in this process."""
+    limit_s: float
+    what_if: bool | None
+    """None: where the step does not surely fit."""
+    show: Callable[[str], None] | None
+
+    def answer_without(self, missing: str) -> MemoryAnswer:
+        """That there is no estimate, and why."""
+        return MemoryAnswer(
+            title=self.source.title,
+            device=self.device,
+            target=self.memory.target,
+            estimate=None,
+            missing=missing,
+        )
+
+
+def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
+    """The answer; for a graph what is missing is said in it, for the user's own code raised."""
+    from trainload.api.estimating.tracing import TraceJob, Tracing
+    from trainload.estimate.memory.fit import estimate_memory
+    from trainload.estimate.memory.ram import estimate_ram
+
+    memory = question.memory
+    with Tracing(question.python, memory, question.limit_s, question.show) as tracing:
+        try:
+            job = TraceJob(step=question.source.step(question.choice))
+            traced = tracing.trace(job, "the step")
+        except TrainloadError as error:
+            if isinstance(error, UsageError) or not isinstance(question.source, GraphSource):
+                raise
+            return question.answer_without(str(error))
+        answer = MemoryAnswer(
+            title=question.source.title,
+            device=question.device,
+            target=memory.target,
+            estimate=None,
+            missing=None,
+            parameters=traced.parameters,
+            notes=(*memory.notes, *traced.notes),
+        )
+        if memory.target == "cpu":
+            return replace(answer, ram=estimate_ram(traced.events))
+        estimate = estimate_memory(traced.events, memory.temporaries_of, memory.room)
+        answer = replace(answer, estimate=estimate)
+        unsure = estimate.verdict in ("does not fit", "too close to call")
+        if question.what_if if question.what_if is not None else unsure:
+            return _with_help(question, answer, traced, tracing)
+    return answer
+
+
+def _with_help(
+    question: MemoryQuestion, answer: MemoryAnswer, traced: Traced, tracing: Tracing
+) -> MemoryAnswer:
+    from trainload.api.estimating.what_if import Asked, try_alternatives
+
+    source = question.source
+    if isinstance(source, ScriptSource):
+        return replace(answer, notes=(*answer.notes, SCRIPT_DECIDES))
+    assert answer.estimate is not None
+    asked = Asked(
+        source=source,
+        choice=question.choice,
+        device=question.memory,
+        events=traced.events,
+        estimate=answer.estimate,
+    )
+    found = try_alternatives(asked, tracing)
+    notes = (*answer.notes, LOSS_DECIDES) if isinstance(source, ModuleSource) else answer.notes
+    return replace(
+        answer,
+        alternatives=found.alternatives,
+        largest_batch=found.largest_batch,
+        notes=notes,
+    )

@@ -1,0 +1,1 @@
+"""Counts of a step as text."""
