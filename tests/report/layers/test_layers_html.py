@@ -5,8 +5,8 @@ import json
 import re
 
 import pytest
+from html_page import Page
 from layers_samples import make_layers, make_rank, module_paths
-from test_html import Page
 
 from trainload.analyse import summarise_run
 from trainload.analyse.attribution.types import Advice, RunLayers

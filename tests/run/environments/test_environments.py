@@ -13,19 +13,18 @@ from trainload.errors import EnvironmentProblem, UsageError
 from trainload.run import (
     FRAMEWORKS,
     check_import,
-    choices,
     create_environment,
     environments_folder,
     find_environment,
-    frameworks,
     inspect_interpreter,
     list_environments,
     ready_interpreter,
     remove_environment,
     use_interpreter,
 )
+from trainload.run.environments import choices, frameworks
+from trainload.run.environments import environment as room
 from trainload.run.environments.choices import Choice
-from trainload.run.environments.environment import environment as room
 from trainload.run.environments.pip_words import explain_failure, progress_words
 
 GOOD = {"jax": "0.10.2", "flax": "0.12.8", "optax": "0.2.8", "numpy": "2.4.6", "jaxlib": "0.10.2"}

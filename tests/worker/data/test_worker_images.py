@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from data_samples import write_cifar10, write_folder, write_mnist, write_png
+from trainload_worker.data import cache as cache_module
 from trainload_worker.data.cache import open_cache
-from trainload_worker.data.dataset import cache as cache_module
 from trainload_worker.data.image_arrays import make_fit
 from trainload_worker.data.images import load_images
 from trainload_worker.errors import DataError

@@ -15,7 +15,7 @@ from trainload_worker.frameworks.torch.layers import LayerProbe  # noqa: E402
 from trainload_worker.frameworks.torch.leader import MOST_OTHERS, Leader  # noqa: E402
 from trainload_worker.frameworks.torch.modules import ModuleNames  # noqa: E402
 from trainload_worker.process.events import EventWriter  # noqa: E402
-from trainload_worker.protocol.spec import LayersSpec
+from trainload_worker.protocol.spec import LayersSpec  # noqa: E402
 
 UNTOUCHED = torch.autograd.backward
 
