@@ -78,11 +78,14 @@ def write_table(
     check_free([path], replace=replace)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(columns)
-            writer.writerows([_cell(value) for value in row] for row in rows)
-            text.detach()
+        with replacing(path) as file:
+            text = io.TextIOWrapper(file, "utf-8", newline="")
+            try:
+                writer = csv.writer(text, lineterminator="\n")
+                writer.writerow(columns)
+                writer.writerows([_cell(value) for value in row] for row in rows)
+            finally:
+                text.detach()  # the file is closed by who opened it
     except OSError as error:
         raise RecordError(f"cannot write {path}: {error.strerror or error}") from error
 
