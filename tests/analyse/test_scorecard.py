@@ -11,7 +11,9 @@ from trainload.analyse.scorecard import (
     pair_run,
     score_estimates,
 )
-from trainload.record import Clock, Manifest
+from trainload.record import Clock, Manifest, RecordedSetting
+from trainload.workload import assemble_workload, recorded_workload
+from trainload_worker.protocol.events import MemoryUse, Obtained, ObtainedAccelerator
 
 GIB = 1 << 30
 
@@ -100,16 +102,10 @@ MANIFEST = Manifest(
     created="2026-01-01T00:00:00+00:00",
     trainload_version="0",
     framework="torch",
-    workload={"graph": {"layers": [{"kind": "conv2d"}, {"kind": "linear"}]}},
-    setting={"obtained": {"accelerators": []}},
-    machine={},
+    workload=recorded_workload(assemble_workload("lenet5", {})),
+    setting=RecordedSetting(obtained=Obtained(accelerators=())),
     clock=Clock(start_s=0.0, start_wall_s=0.0),
-    memory={
-        "start_rss_bytes": 1000,
-        "peak_rss_bytes": 3000,
-        "peak_allocated_bytes": None,
-        "peak_reserved_bytes": None,
-    },
+    memory=MemoryUse(start_rss_bytes=1000, peak_rss_bytes=3000),
     outcome="completed",
 )
 
@@ -121,10 +117,11 @@ def test_a_run_on_the_cpu_is_paired_by_its_growth():
 
 
 def test_a_run_on_a_gpu_is_paired_by_the_allocators_peaks_and_its_verdict():
+    gpu = ObtainedAccelerator(name="NVIDIA H200", uuid="x")
     manifest = replace(
         MANIFEST,
-        setting={"obtained": {"accelerators": [{"name": "NVIDIA H200", "uuid": "x"}]}},
-        memory={**MANIFEST.memory, "peak_allocated_bytes": 10, "peak_reserved_bytes": 20},
+        setting=RecordedSetting(obtained=Obtained(accelerators=(gpu,))),
+        memory=replace(MANIFEST.memory, peak_allocated_bytes=10, peak_reserved_bytes=20),
         outcome="out_of_memory",
     )
     estimate = {

@@ -134,6 +134,6 @@ def test_a_script_is_known_by_path_arguments_and_content(tmp_path):
     ],
 )
 def test_the_kind_of_a_model_follows_from_its_layers(model, kind):
-    words = {"rows": "64"} if model != "mlp" else {}
-    assert model_kind(recorded_workload(assemble_workload(model, words))) == kind
+    options = {"rows": 64} if model != "mlp" else {}
+    assert model_kind(recorded_workload(assemble_workload(model, options))) == kind
     assert model_kind(RecordedScript(script=None)) == "other"
