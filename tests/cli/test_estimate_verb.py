@@ -238,10 +238,12 @@ def test_the_numbers_of_a_graph_are_the_same():
 
 
 def test_a_graph_from_a_file(tmp_path):
+    from trainload.checked import to_json
     from trainload.workload import MODELS, build_model
 
     path = tmp_path / "graph.json"
-    path.write_text(json.dumps(build_model("lenet5", MODELS["lenet5"].options()).to_json()))
+    graph = build_model("lenet5", MODELS["lenet5"].options())
+    path.write_text(json.dumps(to_json(graph.to_spec())))
     text = shown("estimate", str(path), "--batch", "2", "--counts")
     assert text == shown("estimate", "lenet5", "--batch", "2", "--counts")
 
