@@ -36,8 +36,8 @@ import psutil
 from trainload.intervals import ratio_interval
 from trainload.record import open_run
 from trainload.run import find_environment
-from trainload.workload import assemble_workload
-from trainload_worker.protocol.spec import TrainSpec, parse_spec
+from trainload.workload import assemble_workload, parse_words
+from trainload_worker.protocol.spec import SettingSpec, TrainSpec
 from trainload_worker.training.prepare import prepare
 
 LIMIT = 1.02
@@ -93,16 +93,17 @@ def write_batches(model: str, folder: Path, options: Any) -> dict[str, str]:
         "learning_rate": "1e-4",
         "weight_decay": "1e-4",
     }
-    workload = assemble_workload(model, words)
-    document = {
-        "format": 1,
-        "events_path": str(folder / "none.jsonl"),
-        "framework": "torch",
-        **workload.to_worker(),
-        "setting": {"cores": None, "threads": options.threads, "accelerators": []},
-    }
-    spec = parse_spec(json.dumps(document))
-    assert isinstance(spec, TrainSpec)
+    given = [f"{name}={value}" for name, value in words.items()]
+    workload = assemble_workload(model, parse_words(model, given))
+    spec = TrainSpec(
+        events_path=str(folder / "none.jsonl"),
+        framework="torch",
+        graph=workload.graph.to_spec(),
+        data=workload.data,
+        training=workload.training,
+        seeds=workload.seeds,
+        setting=SettingSpec(threads=options.threads),
+    )
     made = prepare(spec)
     batches: list[list[int]] = []
     for epoch in range(EPOCHS_WRITTEN):
@@ -113,8 +114,8 @@ def write_batches(model: str, folder: Path, options: Any) -> dict[str, str]:
     numpy.save(folder / "features.npy", features.reshape(-1, *shape))
     numpy.save(folder / "labels.npy", numpy.frombuffer(made.dataset.labels, dtype=numpy.int64))
     (folder / "batches.json").write_text(json.dumps(batches))
-    given = {"model": model, "threads": options.threads}
-    (folder / "options.json").write_text(json.dumps(given))
+    told = {"model": model, "threads": options.threads}
+    (folder / "options.json").write_text(json.dumps(told))
     return words
 
 
@@ -293,7 +294,7 @@ def run_round(
             hand.end(signal.SIGTERM)
     hand_end_s = json.loads(hand.output.read_text().splitlines()[-1])["end_s"]
     record = open_run(run.record)
-    start_s = record.manifest.clock.start_s
+    start_s = record.manifest.origin_s
     ends = {"hand": hand_end_s, "run": [start_s + at_s for at_s in record.steps["end_s"]]}
     epochs = record.epochs
     gaps = zip(epochs["end_s"], epochs["start_s"][1:], strict=False)

@@ -31,16 +31,11 @@ def count_by_torch(name: str) -> int:
     from torch.utils.flop_counter import FlopCounterMode
 
     from trainload_worker.frameworks.torch.graph import GraphModule
-    from trainload_worker.protocol.graph import GraphSpec, LayerSpec
 
     graph = build_model(name, MODELS[name].options())
-    fields = ("name", "kind", "inputs", "attributes", "output_shape")
-    layers = tuple(
-        LayerSpec(**{field: getattr(layer, field) for field in fields}) for layer in graph.layers
-    )
     tokens = graph.layers[0].attributes["dtype"] == "int64"
     with torch.device("meta"):
-        module = GraphModule(GraphSpec(name=name, layers=layers, output=graph.output))
+        module = GraphModule(graph.to_spec())
         shape = (BATCH, *graph.input_shape)
         rows = torch.zeros(shape, dtype=torch.int64 if tokens else torch.float32)
     with FlopCounterMode(display=False) as counter:

@@ -27,8 +27,9 @@ DRIVER = """
 import sys
 from pathlib import Path
 from trainload.run import execute_run, prepare_request
-words = ["frames_fraction=0.005", "batch_size=16", "epochs=100000", "max_steps=" + sys.argv[2]]
-execute_run(prepare_request("mlp", words, out=Path(sys.argv[1]), framework="fake",
+steps = None if sys.argv[2] == "none" else int(sys.argv[2])
+options = {"frames_fraction": 0.005, "batch_size": 16, "epochs": 100000, "max_steps": steps}
+execute_run(prepare_request("mlp", options, out=Path(sys.argv[1]), framework="fake",
     fake={"step_s": 0.005}, timeout_s=60.0))
 """
 TARGETS = ("worker", "sampler", "driver")
@@ -85,7 +86,7 @@ def trial(out: Path, target: str, delay_s: float) -> dict[str, object]:
     if not run.steps["step"].is_sorted() or not run.samples["t_s"].is_sorted():
         complaints.append("tables out of order")
     if killed_s is not None and run.samples.height:
-        lost_s = missing_before(run, killed_s - run.manifest.clock.start_s, target)
+        lost_s = missing_before(run, killed_s - run.manifest.origin_s, target)
         if lost_s > 1.0:
             complaints.append(f"{lost_s:.2f} s of samples lost")
     return {
@@ -116,8 +117,9 @@ def missing_before(run: Run, kill_s: float, target: str) -> float:
     edge = kill_s
     if target == "sampler":
         edge = min((t for t in times if t > kill_s), default=float("inf"))
-    blocks = (run.manifest.overhead or {}).get("blocks", [])
-    planned = sum(max(0.0, min(edge, b["end_s"]) - max(before, b["start_s"])) for b in blocks)
+    overhead = run.manifest.overhead
+    blocks = () if overhead is None else overhead.blocks
+    planned = sum(max(0.0, min(edge, b.end_s) - max(before, b.start_s)) for b in blocks)
     return edge - before - planned
 
 

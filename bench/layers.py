@@ -75,18 +75,17 @@ class CaseBench:
         from trainload._version import __version__
         from trainload.hardware import read_machine
         from trainload.record import Clock as RunClock
-        from trainload.record import Manifest, create_run_directory
+        from trainload.record import LayerTracing, Manifest, create_run_directory
+        from trainload.workload import RecordedWatch
 
         manifest = Manifest(
-            run_id="",
             created=time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
             trainload_version=__version__,
             framework="torch",
-            workload={"model": name, "bench": "layers"},
-            setting={},
-            machine=read_machine().to_json(),
+            workload=RecordedWatch(model=name, watched={"bench": "layers"}),
+            machine=read_machine(),
             clock=RunClock(start_s=time.monotonic(), start_wall_s=time.time()),
-            layers={"budget": self._budget},
+            layers=LayerTracing(budget=self._budget),
         )
         return create_run_directory(out, name, manifest)
 
@@ -200,10 +199,11 @@ class CaseBench:
     def close(self) -> Path:
         """Close the run directory; where it is."""
         self._events.close()
-        clock = self._run.manifest.clock
         from dataclasses import replace
 
-        self._run.close("completed", None, clock=replace(clock, end_s=time.monotonic()))
+        manifest = self._run.manifest
+        clock = replace(manifest.clock, end_s=time.monotonic())
+        self._run.close(replace(manifest, outcome="completed", clock=clock))
         return Path(self._run.path)
 
 

@@ -194,20 +194,9 @@ def _zoo(name: str, **words: str) -> Build:
     def build(batch: int) -> tuple[Any, Loss]:
         from trainload.workload.zoo.models import MODELS, build_model, parse_options
         from trainload_worker.frameworks.torch.graph import GraphModule
-        from trainload_worker.protocol.graph import GraphSpec, LayerSpec
 
         graph = build_model(name, parse_options(name, words))
-        layers = tuple(
-            LayerSpec(
-                name=layer.name,
-                kind=layer.kind,
-                inputs=tuple(layer.inputs),
-                attributes=dict(layer.attributes),
-                output_shape=tuple(layer.output_shape),
-            )
-            for layer in graph.layers
-        )
-        module = GraphModule(GraphSpec(name=graph.name, layers=layers, output=graph.output))
+        module = GraphModule(graph.to_spec())
         shape, classes = graph.input_shape, graph.output_shape[-1]
         tokens = MODELS[name].examples == "tokens"
         entry = graph.layers[1].attributes.get("vocabulary", classes)

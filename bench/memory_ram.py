@@ -53,7 +53,7 @@ class RamCase:
         return f"{self.model}-b{self.batch}-{self.optimizer}"
 
     def words(self) -> list[str]:
-        """As `trainload run` and `assemble_workload` take them."""
+        """As `trainload run` and `parse_words` take them."""
         rows = -(-STEPS * self.batch * 5 // 4) + 8
         return [
             f"batch_size={self.batch}",
@@ -113,7 +113,7 @@ def estimate_growth(case: RamCase, work: Path) -> tuple[Any, float]:
     folder = work / case.name / "trace"
     path = folder / "ops.jsonl.gz"
     if not path.exists():
-        workload = assemble_workload(case.model, parse_words(case.words()))
+        workload = assemble_workload(case.model, parse_words(case.model, case.words()))
         request = OpTraceRequest(
             source=workload, python=sys.executable, target="cpu", iterations=STEPS
         )

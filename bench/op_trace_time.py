@@ -11,7 +11,6 @@ alone it works without a GPU. Prints seconds, the ratio and the peak RSS of both
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import subprocess
@@ -43,30 +42,30 @@ def gpt2_medium(batch: int) -> tuple[Any, Any]:
     return model, loss
 
 
-def make_document(name: str, batch: int, folder: Path) -> dict[str, Any]:
-    """What the worker is asked for."""
+def make_spec(name: str, batch: int, folder: Path) -> bytes:
+    """What the worker is asked for, as it reads it."""
     sys.path.insert(0, str(ROOT / "src"))
     from trainload.workload import assemble_workload
+    from trainload_worker.protocol.spec import BuildSpec, SettingSpec, TraceSpec, dump_spec
+    from trainload_worker.protocol.training import Optimizer, Training
 
-    document: dict[str, Any] = {
-        "format": 1,
+    asked: dict[str, Any] = {
         "events_path": str(folder / "events.jsonl"),
         "framework": "torch",
-        "setting": {},
-        "trace": {
-            "path": str(folder / "ops.jsonl.gz"),
-            "target": "cuda",
-            "iterations": 2,
-            "limit_s": 120,
-        },
+        "setting": SettingSpec(),
+        "trace_path": str(folder / "ops.jsonl.gz"),
+        "target": "cuda",
+        "iterations": 2,
+        "limit_s": 120.0,
     }
     if name == "gpt2_medium":
-        optimizer = {"name": "adamw", "learning_rate": 0.001}
-        training = {"batch_size": batch, "epochs": 1, "precision": "float32"}
-        build = {"path": str(Path(__file__).resolve()), "function": name}
-        return {**document, "build": build, "training": {**training, "optimizer": optimizer}}
-    words = {"batch_size": str(batch), "optimizer": "adamw"}
-    return {**document, **assemble_workload(name, words).to_worker()}
+        optimizer = Optimizer(name="adamw", learning_rate=0.001, weight_decay=0.0)
+        training = Training(batch_size=batch, epochs=1, optimizer=optimizer)
+        build = BuildSpec(path=str(Path(__file__).resolve()), function=name)
+        return dump_spec(TraceSpec(**asked, source=build, training=training))
+    workload = assemble_workload(name, {"batch_size": batch, "optimizer": "adamw"})
+    graph, data = workload.graph.to_spec(), workload.data
+    return dump_spec(TraceSpec(**asked, source=graph, data=data, training=workload.training))
 
 
 def run_tracker(name: str, batch: int) -> None:
@@ -101,13 +100,8 @@ def _zoo_module(name: str) -> Any:
     sys.path.insert(0, str(ROOT / "src"))
     from trainload.workload import assemble_workload
     from trainload_worker.frameworks.torch.graph import GraphModule
-    from trainload_worker.protocol.spec import TrainSpec, parse_spec
 
-    document = assemble_workload(name, {"batch_size": "2"}).to_worker()
-    whole = {"format": 1, "events_path": "none", "framework": "torch", "setting": {}, **document}
-    spec = parse_spec(json.dumps(whole))
-    assert isinstance(spec, TrainSpec)
-    return GraphModule(spec.graph)
+    return GraphModule(assemble_workload(name, {"batch_size": 2}).graph.to_spec())
 
 
 def time_process(command: list[str], given: bytes) -> tuple[float, float, int, str]:
@@ -169,7 +163,7 @@ def main() -> None:
 
 def _compare(name: str, batch: int, limit_s: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        given = json.dumps(make_document(name, batch, Path(folder))).encode()
+        given = make_spec(name, batch, Path(folder))
         trace_s, core_s, trace_rss, _ = time_process(
             [sys.executable, "-m", "trainload_worker"], given
         )

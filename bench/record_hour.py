@@ -21,6 +21,8 @@ from trainload.record import (
     open_run,
     seal_run,
 )
+from trainload.record.parts import Phase
+from trainload.workload import RecordedGraph
 
 ROWS, METERED = 36000, 56
 STEPS_PER_S = 300
@@ -55,10 +57,10 @@ def main() -> None:
 def make_hour(folder: Path) -> Path:
     draw = random.Random(1)
     columns = [f"meter{i}_load_fraction" for i in range(METERED)]
+    clock = Clock(start_s=1000.0, start_wall_s=0.0)
     manifest = Manifest(
-        run_id="", created="2026-01-01T00:00:00+00:00", trainload_version="bench",
-        framework="fake", workload={"model": "mlp"}, setting={}, machine={},
-        clock=Clock(start_s=1000.0, start_wall_s=0.0),
+        created="2026-01-01T00:00:00+00:00", trainload_version="bench", framework="fake",
+        workload=RecordedGraph(model="mlp", graph=None), clock=clock,
     )  # fmt: skip
     run = create_run_directory(folder, "hour", manifest)
     samples = LineAppender(run.path / layout.SAMPLES)
@@ -77,12 +79,13 @@ def make_hour(folder: Path) -> Path:
              "start_s": start_s, "end_s": ends, "loss": [round(draw.random(), 5) for _ in ends]}
         )  # fmt: skip
     events.append({"kind": "phase", "name": "train", "edge": "end", "t_s": 4600.0})
-    run.close(
-        "completed",
-        None,
-        clock=replace(manifest.clock, end_s=4600.0, end_wall_s=3600.0),
-        phases=({"name": "train", "start_s": 0.0, "end_s": 3600.0},),
+    closed = replace(
+        run.manifest,
+        outcome="completed",
+        clock=replace(clock, end_s=4600.0, end_wall_s=3600.0),
+        phases=(Phase(name="train", start_s=0.0, end_s=3600.0),),
     )
+    run.close(closed)
     return run.path
 
 

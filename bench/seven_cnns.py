@@ -138,7 +138,7 @@ def read(path: Path) -> dict[str, Any]:
     fell = last < FALL * first
     return {
         "framework_version": run.manifest.software.get("framework_version"),
-        "parameters": run.manifest.model["parameters"],
+        "parameters": run.manifest.model.parameters,
         "first_loss": first,
         "last_loss": last,
         "losses": losses,

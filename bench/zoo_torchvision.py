@@ -19,7 +19,6 @@ import torch
 
 from trainload.workload import build_model, parse_options
 from trainload_worker.frameworks.torch.graph import GraphModule
-from trainload_worker.protocol.graph import GraphSpec, LayerSpec
 
 MODELS = {
     "alexnet": 224,
@@ -105,17 +104,7 @@ def _torchvision_model(name: str) -> Any:
 
 def _zoo_model(name: str) -> Any:
     graph = build_model(name, parse_options(name, {"classes": "1000"}))
-    layers = [
-        LayerSpec(
-            name=layer.name,
-            kind=layer.kind,
-            inputs=tuple(layer.inputs),
-            attributes=dict(layer.attributes),
-            output_shape=tuple(layer.output_shape),
-        )
-        for layer in graph.layers
-    ]
-    return GraphModule(GraphSpec(name=graph.name, layers=tuple(layers), output=graph.output))
+    return GraphModule(graph.to_spec())
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ from trainload.analyse.epochs import best_epoch, final_epoch
 from trainload.analyse.findings import find_warnings
 from trainload.record import DirectoryLock, open_run
 
+RESOLVED = {"text": "cpu0-1", "cores": [0, 1], "threads": 2, "accelerators": []}
+GPU = {"index": 0, "nvml_index": 0, "uuid": "GPU-1", "name": "x", "memory_bytes": 1, "driver": "1"}
+
 
 def steps_of(count, step_s):
     starts = [n * step_s for n in range(count)]
@@ -110,13 +113,13 @@ def test_a_run_still_going_on(make_run):
         ({"sampler": {"restarts": 2}}, "restarted 2 times"),
         ({"sampler": {"meter_errors": {"nvml": 2}}}, "nvml failed 2 times"),
         (
-            {"setting": {"resolved": {"threads": 4}, "obtained": {"threads": 2}}},
+            {"setting": {"resolved": {**RESOLVED, "threads": 4}, "obtained": {"threads": 2}}},
             "threads 4, the worker obtained 2",
         ),
         (
             {
                 "setting": {
-                    "resolved": {"accelerators": [{}]},
+                    "resolved": {**RESOLVED, "accelerators": [GPU]},
                     "obtained": {"accelerators": [{}], "device": "cpu"},
                 }
             },

@@ -16,6 +16,7 @@ from trainload.record.checkpoints import (
     find_checkpoint,
     load_checkpoint,
 )
+from trainload.record.parts import CheckpointOrigin
 from trainload.workload import LayerGraph, build_model, parse_options
 from trainload_worker.training import checkpoint as worker_checkpoint
 
@@ -57,7 +58,13 @@ def test_a_sound_checkpoint_says_what_it_is(tmp_path: Path) -> None:
     assert (found.epoch, found.step, found.run_dir) == (2, 10, None)
     assert header["__metadata__"]["seed_weights"] == "7"
     check_fits(found, graph)
-    assert found.to_json()["path"] == str(tmp_path / "a.safetensors")
+    assert found.origin == CheckpointOrigin(
+        run_id="run-1",
+        path=str((tmp_path / "a.safetensors").resolve()),
+        framework="torch",
+        epoch=2,
+        step=10,
+    )
 
 
 def test_both_halves_write_the_same_format() -> None:

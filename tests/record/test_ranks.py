@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from trainload.errors import RecordError
 from trainload.record import (
     Clock,
+    LayerTracing,
     LineAppender,
     Manifest,
     create_run_directory,
@@ -18,18 +19,16 @@ from trainload.record import (
     open_run,
     seal_run,
 )
+from trainload.workload import RecordedScript
 
 START_S = 1000.0
 MANIFEST = Manifest(
-    run_id="",
     created="2026-11-15T00:00:00+00:00",
     trainload_version="0.1.0",
     framework="torch",
-    workload={"model": "train"},
-    setting={"asked": {}, "resolved": {}, "obtained": None},
-    machine={},
+    workload=RecordedScript(model="train", script=None),
     clock=Clock(start_s=START_S, start_wall_s=1.0e9),
-    layers={"budget": 0.03},
+    layers=LayerTracing(budget=0.03),
     processes=3,
 )
 
@@ -81,7 +80,7 @@ def check_tables(back):
 
 
 def test_every_process_has_its_own_table_and_trace(run):
-    run.close("completed", None)
+    run.close(replace(run.manifest, outcome="completed"))
     check_tables(open_run(run.path, seal=False))
     back = open_run(run.path)
     check_tables(back)
@@ -120,7 +119,7 @@ def test_the_launcher_s_word_is_the_run_s_where_the_driver_is_gone(run):
 
 
 def test_sealing_again_after_a_crash_in_between(run):
-    run.close("completed", None)
+    run.close(replace(run.manifest, outcome="completed"))
     (run.path / layout.steps_table(1)).write_bytes(b"half a table")
     assert seal_run(run.path).sealed
     check_tables(open_run(run.path))
@@ -170,5 +169,5 @@ def test_names_of_files_tell_their_rank():
 
 def test_processes_are_kept_by_a_change(run):
     assert replace(MANIFEST, sealed=True).processes == 3
-    run.update(warnings=("x",))
+    run.save(replace(run.manifest, warnings=("x",)))
     assert open_run(run.path, seal=False).manifest.processes == 3

@@ -2,9 +2,12 @@
 
 import json
 import os
+import resource
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,19 +29,19 @@ from trainload.record import (
     save_manifest,
     seal_run,
 )
+from trainload.record.manifest import manifest_json
+from trainload.record.parts import Phase
+from trainload.workload import RecordedGraph
 
 START_S = 1000.0
 
 
 def first_manifest():
     return Manifest(
-        run_id="",
         created="2026-11-15T00:00:00+00:00",
         trainload_version="0.1.0",
         framework="fake",
-        workload={"model": "mlp"},
-        setting={"asked": {}, "resolved": {}, "obtained": None},
-        machine={},
+        workload=RecordedGraph(model="mlp", graph=None),
         clock=Clock(start_s=START_S, start_wall_s=1.0e9),
     )
 
@@ -77,8 +80,12 @@ def running(tmp_path):
     return run
 
 
+def close(run, outcome, **changes):
+    run.close(replace(run.manifest, outcome=outcome, **changes))
+
+
 def test_a_completed_run_is_sealed_and_read_back(running):
-    running.close("completed", None, clock=replace(running.manifest.clock, end_s=1003.0))
+    close(running, "completed", clock=replace(running.manifest.clock, end_s=1003.0))
     assert not (running.path / layout.RESERVE).exists()
     before = open_run(running.path, seal=False)
     run = open_run(running.path)
@@ -130,7 +137,7 @@ def test_an_abandoned_run_that_may_not_be_written_is_not_shown_as_running(runnin
 
 
 def test_sealing_again_after_a_crash_in_between(running):
-    running.close("completed", None)
+    close(running, "completed")
     (running.path / layout.STEPS_TABLE).write_bytes(b"half a table")
     assert seal_run(running.path).sealed
     assert open_run(running.path).steps.height == 2
@@ -145,7 +152,7 @@ def test_a_restarted_sampler_joins_the_same_table(running):
         {"columns": [*SAMPLE_HEAD, "host_cpu_load_fraction", "gpu0_power_w"]},
         [0, 1002.0, 0.0001, 0.001, 0.25, 300],
     )
-    running.close("killed", "x")
+    close(running, "killed", outcome_reason="x")
     samples = open_run(running.path).samples
     assert samples["gpu0_power_w"].to_list() == [None, None, 300]
 
@@ -155,7 +162,7 @@ def test_damaged_lines_are_counted_and_the_rest_is_kept(running):
         file.write(b'[2,1001.2,oops,0.1,0.7]\n[3,1001.3]\n{"x"\n[4,1001.4,0.1,0.1,0.9]\n[5,10')
     with (running.path / layout.EVENTS).open("ab") as file:
         file.write(b'{"kind":"steps","epoch":0,"first_step":2,"start_s":"x"}\n\x00\xff\n')
-    running.close("failed", "disk full")
+    close(running, "failed", outcome_reason="disk full")
     run = open_run(running.path)
     assert run.samples["host_cpu_load_fraction"].to_list() == [None, 0.5, 0.9]
     assert run.steps.height == 2
@@ -195,12 +202,60 @@ def test_wrong_places_give_one_clear_line(tmp_path):
         ("{}", RecordError, "no format number"),
         ('{"format": 99}', RecordTooNew, "upgrade trainload"),
         ('{"format": 0}', RecordTooOld, "oldest"),
-        ('{"format": 1}', RecordError, "is missing"),
     ],
 )
 def test_wrong_manifests(text, error, message):
     with pytest.raises(error, match=message):
         parse_manifest(text, "run.json")
+
+
+def test_a_manifest_that_says_nothing_opens_with_everything_missing():
+    manifest = parse_manifest('{"format": 1}', "run.json")
+    assert manifest.notes == ()
+    assert (manifest.run_id, manifest.workload, manifest.machine, manifest.clock) == (None,) * 4
+    assert (manifest.model_name, manifest.batch_size, manifest.outcome) == (None,) * 3
+    assert manifest.data.total_steps is None and manifest.memory.peak_rss_bytes is None
+
+
+def test_wrong_values_are_missing_and_told():
+    document = {
+        "format": 1,
+        "run_id": 7,
+        "clock": {"start_s": "soon"},
+        "data": {"train_rows": 5, "total_steps": "many"},
+        "phases": [{"name": "train"}, {"name": "train", "start_s": 1.0}],
+    }
+    manifest = parse_manifest(json.dumps(document), "run.json")
+    assert manifest.run_id is None and manifest.clock is None
+    assert (manifest.data.train_rows, manifest.data.total_steps) == (5, None)
+    assert manifest.phases == (Phase(name="train", start_s=1.0),)
+    assert len(manifest.notes) == 4
+    for note, words in zip(
+        sorted(manifest.notes),
+        ("clock.start_s: expected a number", "data.total_steps: expected a whole number",
+         "phases[0]: 'start_s' is missing", "run_id: expected a text, got 7"),
+        strict=True,
+    ):  # fmt: skip
+        assert note.startswith(f"run.json: {words}") and note.endswith("; taken as missing")
+
+
+def test_fields_of_a_later_version_are_kept_and_told(tmp_path):
+    document = {
+        "format": 1,
+        "format_minor": 99,
+        "mood": {"sun": True},
+        "data": {"train_rows": 5, "colour": "red"},
+        "phases": [{"name": "train", "start_s": 1.0, "why": "so"}],
+    }
+    manifest = parse_manifest(json.dumps(document), "run.json")
+    (note,) = manifest.notes
+    assert note.startswith("written by a later version (format 1.99")
+    save_manifest(tmp_path, replace(manifest, outcome="completed"))
+    written = json.loads((tmp_path / layout.MANIFEST).read_text())
+    assert written["mood"] == {"sun": True} and written["outcome"] == "completed"
+    assert (written["data"]["colour"], written["data"]["train_rows"]) == ("red", 5)
+    assert written["phases"] == [{"name": "train", "start_s": 1.0, "end_s": None, "why": "so"}]
+    assert load_manifest(tmp_path).outcome == "completed"
 
 
 json_values = st.recursive(
@@ -214,16 +269,20 @@ json_values = st.recursive(
 
 @given(st.text(max_size=200) | json_values.map(json.dumps))
 def test_any_manifest_text_gives_only_typed_errors(text):
-    with pytest.raises(RecordError):
-        parse_manifest(text, "run.json")
+    try:
+        manifest = parse_manifest(text, "run.json")
+    except RecordError:
+        return
+    assert isinstance(manifest, Manifest)
+    assert json.loads(text)["format"] == 1, "all else is no run"
 
 
-manifest_fields = sorted(vars(first_manifest()))
+manifest_fields = sorted(manifest_json(first_manifest()))
 
 
 @given(st.sampled_from(manifest_fields), json_values)
 def test_mutated_manifests_give_only_typed_errors(field, value):
-    document = asdict(replace(first_manifest(), run_id="x"))
+    document = manifest_json(replace(first_manifest(), run_id="x"))
     document[field] = value
     try:
         manifest = parse_manifest(json.dumps(document), "run.json")
@@ -270,13 +329,29 @@ def test_the_lock_is_exclusive(tmp_path):
     second.free()
 
 
+@contextmanager
+def no_new_bytes():
+    """Every write to a file fails, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
 def test_an_unwritable_manifest_keeps_the_old_one(tmp_path):
     run = create_run_directory(tmp_path, "mlp", first_manifest())
     old = load_manifest(run.path)
-    (run.path / f".{layout.MANIFEST}.{os.getpid()}").mkdir()
-    with pytest.raises((RecordError, IsADirectoryError)):
+    text = (run.path / layout.MANIFEST).read_bytes()
+    beside = sorted(run.path.iterdir())
+    with no_new_bytes(), pytest.raises(RecordError, match=r"cannot write .*run\.json"):
         save_manifest(run.path, replace(old, outcome="failed"))
     assert load_manifest(run.path) == old
+    assert (run.path / layout.MANIFEST).read_bytes() == text
+    assert sorted(run.path.iterdir()) == beside, "nothing is left of the failed one"
 
 
 GOLDEN = Path(__file__).parent.parent / "golden"

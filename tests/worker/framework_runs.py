@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worker_specs import SOURCE_FOLDER, all_steps, load_events, make_graph, make_spec
+from worker_specs import (
+    SOURCE_FOLDER,
+    all_steps,
+    graph_document,
+    load_events,
+    make_graph,
+    make_spec,
+)
 
 from trainload.run import find_environment
 from trainload.run.workers.processes import worker_command
@@ -52,7 +59,7 @@ def case(graph: Any, rows: int = 8, steps: int = 5, **optimizer: Any) -> dict[st
     chosen = {"name": "sgd", "learning_rate": 0.01, "weight_decay": 1e-4, "momentum": 0.9}
     spec = make_spec(
         Path("nowhere"),
-        graph=graph.to_json(),
+        graph=graph_document(graph),
         training={"optimizer": {**chosen, **optimizer}},
         seeds={"weights": 3},
         setting={"cores": None, "threads": 2, "accelerators": []},

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainload.checked import to_json
-from trainload.workload import Workload
+from trainload.workload import LayerGraph, Workload
 
 SOURCE_FOLDER = Path(__file__).resolve().parents[2] / "src"
 
@@ -100,10 +100,16 @@ def make_spec(folder: Path, framework: str = "fake", **changes: Any) -> dict[str
     return document
 
 
+def graph_document(graph: LayerGraph) -> dict[str, Any]:
+    """A graph as a specification holds it."""
+    document: dict[str, Any] = to_json(graph.to_spec())
+    return document
+
+
 def parts_of(workload: Workload) -> dict[str, Any]:
     """What of a specification describes a built-in model's workload."""
     parts = {"data": workload.data, "training": workload.training, "seeds": workload.seeds}
-    return {"graph": to_json(workload.graph.to_spec()), **to_json(parts)}
+    return {"graph": graph_document(workload.graph), **to_json(parts)}
 
 
 def spawn_worker(document: dict[str, Any], **options: Any) -> subprocess.Popen[bytes]:

@@ -72,7 +72,7 @@ def render_overhead(overhead: OverheadMeasurement | None) -> str:
             f"own overhead: {_change(overhead.ratio)} ({confidence} interval {interval}), "
             f"from {overhead.observations} alternations"
         )
-    reason = clean_text(overhead.reason)
+    reason = clean_text(overhead.reason or "")
     if overhead.verdict == "not_resolvable":
         return f"own overhead: not resolvable: {reason or 'noise is larger'} ({interval})"
     return f"own overhead: not measured{f': {reason}' if reason else ''}"

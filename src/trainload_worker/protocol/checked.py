@@ -114,6 +114,8 @@ def parse_word(annotation: Any, text: str, where: str) -> Any:
             value = next((a for a in typing.get_args(base) if str(a) == text), text)
         else:
             value = text
+    except CheckError:
+        raise  # of one word in a list
     except (ValueError, KeyError):
         raise CheckError(f"{where}: {text!r} is not {_described(base)}") from None
     return check_value(annotation, value, where)
@@ -194,7 +196,7 @@ class _Reader:
             return self.check(self._choose(base, value, path), value, path)
         if origin is Literal:
             choices = typing.get_args(base)
-            if value not in choices:
+            if not any(value == one and type(value) is type(one) for one in choices):
                 options = ", ".join(str(choice) for choice in choices)
                 raise self._wrong(path, f"{_shown(value)} is not one of {options}")
             return value
@@ -301,7 +303,7 @@ class _Reader:
         )
 
     def _wrong(self, path: str, what: str) -> CheckError:
-        where = ".".join(filter(None, (self._where, path)))
+        where = ".".join(filter(None, (self._where, path))).replace(".[", "[")
         return CheckError(f"{where}: {what}" if where else what)
 
 

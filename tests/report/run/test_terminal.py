@@ -6,8 +6,11 @@ import pytest
 from rich.console import Console
 
 from trainload.analyse import summarise_run
-from trainload.record import open_run
+from trainload.hardware import Machine
+from trainload.record import Manifest, OverheadMeasurement, SamplerUse, open_run
+from trainload.record.parts import CheckpointOrigin
 from trainload.report import clean_text, render_detect, render_overhead, render_summary
+from trainload.report.run.rows import course_rows, machine_rows
 from trainload.report.wording import render_sampler
 
 
@@ -63,12 +66,13 @@ def text_of(renderable, width=110):
     ],
 )
 def test_own_overhead_is_one_sentence(overhead, expected):
-    assert render_overhead(overhead) == expected
+    measured = None if overhead is None else OverheadMeasurement(**overhead)
+    assert render_overhead(measured) == expected
 
 
 def test_a_small_overhead_keeps_a_digit():
-    values = {"verdict": "resolved", "ratio": 1.0003, "low": 1.0001, "high": 1.0005}
-    assert "+0.03 % (95 % interval +0.01 % … +0.05 %)" in render_overhead(values)
+    measured = OverheadMeasurement(verdict="resolved", ratio=1.0003, low=1.0001, high=1.0005)
+    assert "+0.03 % (95 % interval +0.01 % … +0.05 %)" in render_overhead(measured)
 
 
 @pytest.mark.parametrize(
@@ -112,11 +116,11 @@ def test_an_amount_that_misses_part_of_the_training_says_so(make_run):
 
 
 def test_the_dearest_meters_stand_beside_the_cpu_time():
-    sampler = {
-        "loop_cpu_s": 0.4,
-        "wall_s": 10.0,
-        "meter_cpu_s": {"disk": 0.001, "host_cpu": 0.015, "idle": 0.0},
-    }
+    sampler = SamplerUse(
+        loop_cpu_s=0.4,
+        wall_s=10.0,
+        meter_cpu_s={"disk": 0.001, "host_cpu": 0.015, "idle": 0.0},
+    )
     assert (
         "400 ms of CPU time (4.0 % of one core; dearest meters: host_cpu 15 ms, disk 1 ms), "
         "peak memory"
@@ -148,4 +152,26 @@ def test_detect_tells_why_a_meter_is_missing(make_run):
 
 
 def test_an_empty_machine_and_no_meters_are_told():
-    assert "none" in text_of(render_detect({}, ()))
+    machine = Machine(
+        cpu_model=None,
+        architecture=None,
+        logical_cores=1,
+        physical_cores=None,
+        allowed_cores=(),
+        cpu_quota_cores=None,
+        memory_total_bytes=None,
+        memory_limit_bytes=None,
+        swap_total_bytes=None,
+        operating_system=None,
+        kernel=None,
+        accelerators=(),
+        accelerator_note=None,
+    )
+    text = text_of(render_detect(machine, ()))
+    assert "none" in text and "None" not in text
+    assert machine_rows(None) == [("machine", "not known: the record does not say")]
+
+
+def test_what_a_record_does_not_say_is_a_dash():
+    ((label, words),) = course_rows(Manifest(continues=CheckpointOrigin()))
+    assert (label, words) == ("continues", "– after – epochs (–)")

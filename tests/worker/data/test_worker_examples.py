@@ -134,7 +134,7 @@ def test_batch_norm_never_stands_on_a_single_row(tmp_path: Path) -> None:
     prepared = prepare(document_for(tmp_path, "batch_norm"))
     assert len(prepared.split.train_rows) == 33
     assert prepared.steps_per_epoch == 4 and prepared.rows_per_epoch == 32
-    assert prepared.describe()["rows_left_out_of_each_epoch"] == 1
+    assert prepared.describe().rows_left_out_of_each_epoch == 1
     assert prepare(document_for(tmp_path, "relu")).steps_per_epoch == 5
 
 

@@ -18,14 +18,14 @@ from trainload_worker.errors import DataError
 from trainload_worker.protocol.data import ImageData
 
 
-def images_spec(path: Path, source: str, shape: tuple[int, ...], **changes: Any) -> ImageData:
+def images_spec(path: Path, kind: str, shape: tuple[int, ...], **changes: Any) -> ImageData:
     fields: dict[str, Any] = {
-        "source": source,
+        "kind": kind,
         "path": str(path),
         "shape": shape,
         "classes": ("dark", "light"),
-        "resize": "fit" if source == "folder" else "none",
-        "own_validation": source != "folder",
+        "resize": "fit" if kind == "folder" else "none",
+        "own_validation": kind != "folder",
         "cache": str(path.parent / "cache"),
         "validation_fraction": 0.2,
     }
@@ -154,7 +154,7 @@ def test_mnist_rows_and_its_own_test_set(tmp_path: Path, compress: bool) -> None
     picture = bytes(dataset.features[1024:2048])
     assert picture[: 2 * 32] == bytes(64) and picture[2 * 32 : 2 * 32 + 2] == b"\0\0"
     assert min(picture[2 * 32 + 2 : 2 * 32 + 30]) >= 100
-    assert dataset.notes["cache"]["built_by_this_run"] and dataset.notes["broken_count"] == 0
+    assert dataset.cache.built_by_this_run and dataset.broken_count == 0
     plain = load_images(images_spec(root, "mnist", (1, 28, 28), own_validation=False))
     assert plain.row_count == 40 and plain.validation_from is None
 
@@ -192,18 +192,18 @@ def test_a_folder_is_decoded_and_its_broken_files_told(tmp_path: Path) -> None:
     (root / "light" / "readme.txt").write_text("no image")
     dataset = load_images(images_spec(root, "folder", (3, 8, 10)))
     assert list(dataset.labels) == [0] * 4 + [1] * 5
-    assert dataset.notes["broken_count"] == 2
-    broken = [os.path.basename(entry["file"]) for entry in dataset.notes["broken"]]
+    assert dataset.broken_count == 2
+    broken = [os.path.basename(entry.file) for entry in dataset.broken]
     assert broken == ["1.png", "empty.jpg"]
     first = bytes(dataset.features[:240])
     assert first == b"\x28" * 240
     last = bytes(dataset.features[-240:])
     assert last == b"\xc8" * 80 + b"\xcc" * 80 + b"\xc8" * 80
     again = load_images(images_spec(root, "folder", (3, 8, 10)))
-    assert not again.notes["cache"]["built_by_this_run"]
-    assert again.notes["broken"] == dataset.notes["broken"]
+    assert not again.cache.built_by_this_run
+    assert again.broken == dataset.broken
     grey = load_images(images_spec(root, "folder", (1, 8, 10)))
-    assert grey.notes["cache"]["built_by_this_run"] and grey.feature_count == 80
+    assert grey.cache.built_by_this_run and grey.feature_count == 80
 
 
 def test_a_changed_folder_has_another_cache(tmp_path: Path) -> None:
@@ -224,15 +224,15 @@ def test_without_pillow_the_command_is_named(tmp_path: Path, monkeypatch: Any) -
 
 def test_both_halves_know_the_same_images_and_folders():
     """The worker never imports trainload, so that each half holds its own list."""
-    from trainload.workload.data import images as datasets_images
-    from trainload.workload.subset import files as subset_files
-    from trainload_worker.data import image_folder as images_folder
+    from trainload.workload.data import images
+    from trainload.workload.subset import files
+    from trainload_worker.data import image_folder
 
-    assert datasets_images.IMAGE_SUFFIXES == images_folder.SUFFIXES
-    assert datasets_images.TRAIN_FOLDER == images_folder.TRAIN_FOLDER
-    assert datasets_images.VALIDATION_FOLDERS == images_folder.VALIDATION_FOLDERS
-    assert subset_files.MANIFEST == images_folder.SUBSET_MANIFEST
-    assert subset_files.SUMMARY == images_folder.SUBSET_SUMMARY
+    assert images.IMAGE_SUFFIXES == image_folder.SUFFIXES
+    assert images.TRAIN_FOLDER == image_folder.TRAIN_FOLDER
+    assert images.VALIDATION_FOLDERS == image_folder.VALIDATION_FOLDERS
+    assert files.MANIFEST == image_folder.SUBSET_MANIFEST
+    assert files.SUMMARY == image_folder.SUBSET_SUMMARY
 
 
 def test_folders_inside_a_class_are_read_each_once(tmp_path: Path) -> None:
@@ -263,8 +263,8 @@ def test_a_manifest_gives_its_rows_and_a_file_that_is_gone_is_reported(tmp_path:
     spec = images_spec(subset, "subset", (1, 4, 4), resize="fit", own_validation=True)
     dataset = load_images(spec, with_files=True)
     assert list(dataset.labels) == [0, 1, 1] and dataset.validation_from == 2
-    assert dataset.notes["broken_count"] == 1
-    assert dataset.notes["broken"][0]["file"] == str(root / "dark" / "7.png")
+    assert dataset.broken_count == 1
+    assert dataset.broken[0].file == str(root / "dark" / "7.png")
     assert dataset.files[-1] == str(root / "light" / "2.png")
     # The same files in the same order, divided otherwise, are another cache.
     lines = (subset / "manifest.jsonl").read_text().splitlines(keepends=True)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from framework_runs import chain, check_learning, check_refusals, run_in
+from worker_specs import graph_document
 
 pytestmark = pytest.mark.framework("mxnet")
 
@@ -18,7 +19,7 @@ def test_what_it_cannot_do_is_one_line(tmp_path: Path) -> None:
 
 
 def test_batch_norm_s_other_variance_is_noted(tmp_path: Path) -> None:
-    graph = chain((75,), ("batch_norm", {}), ("linear", {"units": 10})).to_json()
+    graph = graph_document(chain((75,), ("batch_norm", {}), ("linear", {"units": 10})))
     status, output, events = run_in("mxnet", tmp_path, graph=graph, training={"max_steps": 2})
     assert status == 0, output
     notes = next(event for event in events if event["kind"] == "setting")["obtained"]["notes"]

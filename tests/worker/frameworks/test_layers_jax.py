@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from framework_runs import chain, run_in
+from worker_specs import graph_document
 
 from trainload.analyse.attribution import collect_trace
 
@@ -44,7 +45,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Any:
     status, output, events = run_in(
         "jax",
         folder,
-        graph=twins().to_json(),
+        graph=graph_document(twins()),
         layers=layers,
         training={"epochs": 12, "batch_size": 120},
         setting={"cores": None, "threads": 2, "accelerators": []},

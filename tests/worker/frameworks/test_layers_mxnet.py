@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from framework_runs import chain, model, run_in
+from worker_specs import graph_document
 
 from trainload.analyse.attribution.events import Window
 from trainload.analyse.attribution.labelled import partition_labelled
@@ -44,7 +45,7 @@ def traced_run(folder: Path, graph: Any, shape: list[int], classes: int, **more:
     }  # fmt: skip
     layers = {"budget": 0.5, "folder": str(folder), "file_form": "window-{index}.json"}
     status, output, events = run_in(
-        "mxnet", folder, graph=graph.to_json(), data=data, layers=layers, **more
+        "mxnet", folder, graph=graph_document(graph), data=data, layers=layers, **more
     )
     assert status == 0, output
     assert not [event for event in events if event["kind"] == "layers"]

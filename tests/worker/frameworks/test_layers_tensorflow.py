@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from framework_runs import run_in
+from worker_specs import graph_document
 
 from trainload.workload.graph.layers import LayerSpec, build_graph
 from trainload_worker.frameworks.tensorflow.owners import Owners, flop_per_row
@@ -167,7 +168,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Any:
     status, output, events = run_in(
         "tensorflow",
         folder,
-        graph=twins(4).to_json(),
+        graph=graph_document(twins(4)),
         layers=layers,
         training={"epochs": 3, "batch_size": 50},
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worker_specs import make_spec
+from worker_specs import graph_document, make_spec
 
 from trainload.errors import GraphError
 from trainload.workload import (
@@ -60,7 +60,7 @@ def small_steps() -> Iterator[None]:
 
 def as_read(graph: LayerGraph) -> GraphSpec:
     """The graph as the worker reads it."""
-    document = make_spec(Path("/nowhere"), "torch", graph=graph.to_json())
+    document = make_spec(Path("/nowhere"), "torch", graph=graph_document(graph))
     spec = parse_spec(json.dumps(document))
     return spec.graph  # type: ignore[union-attr]
 

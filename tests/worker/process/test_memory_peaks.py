@@ -20,8 +20,8 @@ def test_a_moment_of_memory_is_in_the_peak() -> None:
     held = bytearray(b"x") * (64 * MIB)
     del held
     told = peaks.read()
-    assert told["start_rss_bytes"] and told["peak_rss_bytes"]
-    grown = told["peak_rss_bytes"] - told["start_rss_bytes"]
+    assert told.start_rss_bytes and told.peak_rss_bytes
+    grown = told.peak_rss_bytes - told.start_rss_bytes
     assert 60 * MIB < grown < 90 * MIB
 
 
@@ -30,7 +30,7 @@ def test_a_peak_before_the_start_is_not_told(monkeypatch: pytest.MonkeyPatch) ->
         return False
 
     monkeypatch.setattr(memory_peaks, "_reset_resident_peak", refused)
-    assert MemoryPeaks().read()["peak_rss_bytes"] is None
+    assert MemoryPeaks().read().peak_rss_bytes is None
 
 
 def test_the_allocator_is_asked_where_torch_has_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,4 +45,4 @@ def test_the_allocator_is_asked_where_torch_has_a_device(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "torch", torch)
     told = MemoryPeaks().read()
     assert calls == ["reset"]
-    assert (told["peak_allocated_bytes"], told["peak_reserved_bytes"]) == (3 * MIB, 4 * MIB)
+    assert (told.peak_allocated_bytes, told.peak_reserved_bytes) == (3 * MIB, 4 * MIB)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from framework_runs import OTHERS, chain, interpreter, run_in
-from worker_specs import all_steps, load_events, make_graph, make_spec, run_worker
+from worker_specs import all_steps, graph_document, load_events, make_graph, make_spec, run_worker
 
 from trainload_worker.errors import CheckpointError
 from trainload_worker.process.events import EventWriter
@@ -29,15 +29,15 @@ IMAGES = {**VECTORS, "form": "images", "shape": [3, 8, 8]}
 
 def small_cnn() -> dict[str, Any]:
     kernel = {"kernel": [3, 3], "stride": [1, 1], "padding": [1, 1], "dilation": [1, 1]}
-    graph: dict[str, Any] = chain(
+    graph = chain(
         (3, 8, 8),
         ("conv2d", {"channels": 4, "groups": 1, "bias": True, **kernel}),
         ("batch_norm", {"eps": 1e-5, "momentum": 0.1}),
         ("relu", {}),
         ("flatten", {}),
         ("linear", {"units": 3, "bias": True}),
-    ).to_json()
-    return graph
+    )
+    return graph_document(graph)
 
 
 def save_to(path: Path, every: int | None = None) -> dict[str, Any]:
@@ -182,7 +182,8 @@ def test_validation_comes_when_it_is_asked_for(
     document = make_spec(tmp_path, training={"epochs": 3, "validate": when})
     assert run_worker(document)[0] == 0
     epochs = [e for e in load_events(document) if e["kind"] == "epoch"]
-    assert [int("validation" in e) for e in epochs] == scored
+    assert [int(bool(e["validation"])) for e in epochs] == scored
+    assert [int(e["validation_end_s"] is not None) for e in epochs] == scored
 
 
 def train(framework: str, folder: Path, **changes: Any) -> tuple[list[float], dict[str, Any]]:

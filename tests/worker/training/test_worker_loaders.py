@@ -100,7 +100,7 @@ def test_torch_s_own_loader_gives_what_the_cache_gives(tmp_path: Path, workers: 
                 examples, targets = backend.feed.take(rows[first : first + 4])
                 taken.append((examples.tolist(), targets.tolist()))
         batches.append(taken)
-    assert prepared.describe()["broken_count"] == 1 and len(prepared.dataset.files) == 13
+    assert prepared.describe().broken_count == 1 and len(prepared.dataset.files) == 13
     assert batches[0] == batches[1]
 
 

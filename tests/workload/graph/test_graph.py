@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainload.checked import to_json
 from trainload.errors import GraphError
 from trainload.workload import LayerSpec, MlpOptions, build_graph, graph_from_json, mlp_graph
 
@@ -42,7 +43,7 @@ options = st.builds(
 @given(options)
 def test_json_round_trip(choice):
     graph = mlp_graph(choice)
-    assert graph_from_json(json.loads(json.dumps(graph.to_json()))) == graph
+    assert graph_from_json(json.loads(json.dumps(to_json(graph.to_spec())))) == graph
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_a_graph_that_cannot_be_built_says_which_layer_and_why(layers, message):
 
 
 def test_stated_shapes_are_checked():
-    document = mlp_graph(MlpOptions()).to_json()
+    document = to_json(mlp_graph(MlpOptions()).to_spec())
     document["layers"][1]["output_shape"] = [511]
     with pytest.raises(GraphError, match=r"hidden1\.linear.*states output_shape \[511\]"):
         graph_from_json(document)
@@ -97,7 +98,7 @@ def test_any_json_gives_only_typed_errors(document):
 
 @given(st.data())
 def test_mutated_graphs_give_only_typed_errors(data):
-    document = mlp_graph(MlpOptions(hidden_blocks=1, dropout=0.1)).to_json()
+    document = to_json(mlp_graph(MlpOptions(hidden_blocks=1, dropout=0.1)).to_spec())
     target = data.draw(st.sampled_from([document, *document["layers"]]))
     key = data.draw(st.sampled_from(sorted(target)))
     target[key] = data.draw(json_values)
@@ -105,4 +106,4 @@ def test_mutated_graphs_give_only_typed_errors(data):
         graph = graph_from_json(document)
     except GraphError:
         return
-    assert graph_from_json(graph.to_json()) == graph
+    assert graph_from_json(to_json(graph.to_spec())) == graph

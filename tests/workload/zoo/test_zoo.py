@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainload.checked import to_json
 from trainload.errors import WorkloadError
 from trainload.workload import (
     MODELS,
@@ -102,7 +103,7 @@ def test_graphs_round_trip_and_their_sources_are_stated(name):
     model = find_model(name)
     graph = build(name)
     assert graph.name == name
-    assert graph_from_json(json.loads(json.dumps(graph.to_json()))) == graph
+    assert graph_from_json(json.loads(json.dumps(to_json(graph.to_spec())))) == graph
     assert 1950 < model.year <= 2026 and model.source
     assert model.build.__doc__
     known = model.options.__dataclass_fields__

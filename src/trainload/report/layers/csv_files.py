@@ -80,10 +80,12 @@ def write_table(
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
             text = io.TextIOWrapper(file, "utf-8", newline="")
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(columns)
-            writer.writerows([_cell(value) for value in row] for row in rows)
-            text.detach()  # written out, and left open for the one who puts it in place
+            try:
+                writer = csv.writer(text, lineterminator="\n")
+                writer.writerow(columns)
+                writer.writerows([_cell(value) for value in row] for row in rows)
+            finally:
+                text.detach()  # the file is closed by who opened it
     except OSError as error:
         raise RecordError(f"cannot write {path}: {error.strerror or error}") from error
 

@@ -157,8 +157,9 @@ def course_rows(manifest: Manifest) -> list[Row]:
     rows = []
     if manifest.continues is not None:
         told = manifest.continues
-        origin = clean_text(told.run_id or told.path)
-        words = f"{origin} after {told.epoch} epochs ({clean_text(told.framework)})"
+        origin = clean_text(told.run_id or told.path or MISSING)
+        epochs = MISSING if told.epoch is None else told.epoch
+        words = f"{origin} after {epochs} epochs ({clean_text(told.framework or MISSING)})"
         rows.append(("validates" if manifest.task == "validate" else "continues", words))
     if manifest.checkpoints:
         last = manifest.checkpoints[-1]
@@ -264,7 +265,7 @@ def machine_rows(machine: Machine | None) -> list[Row]:
         for accelerator in machine.accelerators
     ]
     if not machine.accelerators:
-        rows.append(("accelerators", f"none: {clean_text(machine.accelerator_note)}"))
+        rows.append(("accelerators", f"none: {clean_text(machine.accelerator_note or MISSING)}"))
     return rows
 
 
