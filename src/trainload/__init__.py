@@ -17,12 +17,7 @@ from trainload._version import __version__
 
 if TYPE_CHECKING:
     from trainload import errors
-
-    # A function and the room of its name, which mypy met first.
-    from trainload.api.estimating import (
-        Estimate,
-        estimate,  # type: ignore[no-redef]
-    )
+    from trainload.api.estimating import Estimate, estimate
     from trainload.api.loading import Run, Runs, load, load_all
     from trainload.api.running import run
     from trainload.integrations.watch import watch

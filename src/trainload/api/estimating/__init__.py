@@ -3,7 +3,7 @@
 Traces, tries and measures through the other rooms; prints nothing.
 """
 
-from trainload.api.estimating.estimate import LIMIT_S, estimate
+from trainload.api.estimating.asking import LIMIT_S, estimate
 from trainload.api.estimating.result import Estimate
 from trainload.api.estimating.study import estimate_study
 
