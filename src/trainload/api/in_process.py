@@ -1,4 +1,4 @@
-"""The one door to the worker's own code in this process: steps of a module that lives here.
+"""Traces steps of a module that lives in this process, in a fork of it.
 
 Whatever the worker changes in torch it changes in a process forked for it, which then ends; here
 nothing of the user's is touched. Imports no framework: a module brings its own.
@@ -135,7 +135,7 @@ def _trace_and_exit(step: HandedStep, spec: TraceSpec, log: Path) -> NoReturn:
     try:
         _leave_signals()
         _leave_streams(log)
-        from trainload_worker.frameworks.torch.fake_step.handed import trace_handed
+        from trainload.integrations.door import trace_handed
 
         trace_handed(step.module, step.loss, spec)
         status = 0

@@ -52,7 +52,7 @@ class Watch:
 
     def __enter__(self) -> Watch:
         """Creates the run directory and begins to watch; RecordError where that is refused."""
-        from trainload_worker.errors import WorkerProblem
+        from trainload.integrations.door import WorkerProblem
 
         # The tracer would print two lines at every window.
         os.environ.setdefault("KINETO_LOG_LEVEL", "99")
@@ -69,8 +69,12 @@ class Watch:
         return self
 
     def _begin(self) -> None:
-        from trainload_worker.frameworks.create import create_layer_probe, create_probe
-        from trainload_worker.process.events import EventWriter, greet
+        from trainload.integrations.door import (
+            EventWriter,
+            create_layer_probe,
+            create_probe,
+            greet,
+        )
 
         rank = self._rank.number
         self._events = EventWriter(str(self.path / layout.events_file(rank)))
@@ -112,7 +116,7 @@ class Watch:
         trace: TracebackType | None,
     ) -> None:
         """Ends the record with its outcome; an error of the training goes on its way."""
-        from trainload_worker.process.endings import classify
+        from trainload.integrations.door import classify
 
         self._end_probes()
         if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
