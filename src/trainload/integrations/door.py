@@ -24,7 +24,7 @@ __all__ = [
 
 
 def trace_handed(module: Any, loss: Any, spec: TraceSpec) -> None:
-    """Trace a step of a torch module on fake tensors; changes torch, so only in a forked process."""
+    """Trace a step of a torch module on fake tensors; changes torch: for a forked process only."""
     from trainload_worker.frameworks.torch.fake_step import handed
 
     handed.trace_handed(module, loss, spec)
