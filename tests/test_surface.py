@@ -15,8 +15,11 @@ def loaded_after(statement):
 
 
 def test_public_names():
-    assert trainload.__all__ == ["__version__", "watch"]
-    assert callable(trainload.watch)
+    assert trainload.__all__ == [
+        "Run", "Runs", "__version__", "errors", "load", "load_all", "run", "watch",
+    ]  # fmt: skip
+    assert all(hasattr(trainload, name) for name in trainload.__all__)
+    assert all(callable(getattr(trainload, name)) for name in ("run", "load", "load_all", "watch"))
     assert trainload.__version__.count(".") == 2
 
 

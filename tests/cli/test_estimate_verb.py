@@ -301,7 +301,11 @@ def test_wrong_words_are_one_clear_line(arguments, words, tmp_path):
 
 
 def test_wrong_graphs_are_one_clear_line(tmp_path):
-    for text, words in (("{", "is no JSON"), ("{}", "graph format None"), ("[]", "JSON object")):
+    for text, words in (
+        ("{", "is no JSON"),
+        ("{}", "'name' is missing"),
+        ("[]", "expected an object"),
+    ):
         path = tmp_path / "graph.json"
         path.write_text(text)
         done = trainload("estimate", str(path))

@@ -15,6 +15,7 @@ from trainload.integrations.ranks import Rank, find_rank, join_run, offer_run, w
 from trainload.integrations.watch import Watch
 from trainload.record import open_run
 from trainload.report import render_html
+from trainload.workload import RecordedWatch
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.framework("torch")
@@ -43,7 +44,7 @@ def test_steps_come_from_the_optimizer_and_layers_are_told_apart(tmp_path):
     run = open_run(watched.path)
     assert run.manifest.outcome == "completed", run.manifest.outcome_reason
     assert run.steps["step"].to_list() == list(range(1, 60))
-    assert run.manifest.workload == {"model": "tiny", "watched": {"lr": 0.1}}
+    assert run.manifest.workload == RecordedWatch(model="tiny", watched={"lr": 0.1})
     layers = load_run_layers(run)
     assert [node.layer for node in layers.ranks[0].nodes] == ["", "0", "1", "2"]
     assert layers.ranks[0].cost.budget == 0.03
@@ -190,9 +191,9 @@ def test_a_beginning_that_fails_leaves_nothing_running(tmp_path):
     class Silent(Watch):
         """Fails once the sampler runs."""
 
-        def _start_sampler(self):
-            super()._start_sampler()
-            self.sampler = self._sampling._process
+        def _start_sampler(self, recording):
+            super()._start_sampler(recording)
+            self.sampler = recording.sampling._process
             raise ZeroDivisionError
 
     watched = Silent(trainload.watch(out=tmp_path)._request, None)

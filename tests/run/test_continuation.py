@@ -46,7 +46,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
 
 
 def test_the_record_lists_its_checkpoints_and_the_top_accuracies(saved: RunResult) -> None:
-    listed = [(c["file"], c["epoch"]) for c in saved.manifest.checkpoints]
+    listed = [(c.file, c.epoch) for c in saved.manifest.checkpoints]
     assert listed == [
         ("checkpoint-1.safetensors", 1),
         ("checkpoint-2.safetensors", 2),
@@ -67,17 +67,17 @@ def test_a_continued_run_is_a_new_one_that_says_whose_it_is(
     result = execute_run(request_continuation(planned, out=tmp_path, **FAST))
     assert result.outcome == "completed" and result.path.parent == tmp_path
     continues = result.manifest.continues
-    assert continues is not None and continues["run_id"] == saved.path.name
-    assert (continues["epoch"], continues["framework"]) == (2, "fake")
+    assert continues is not None and continues.run_id == saved.path.name
+    assert (continues.epoch, continues.framework) == (2, "fake")
     run = open_run(result.path)
     assert run.epochs["epoch"].to_list() == [2, 3] and run.steps[
         "epoch"
     ].unique().sort().to_list() == [2, 3]
     assert run.steps["step"][0] == 0
-    per_epoch = run.manifest.data["steps_per_epoch"]
-    assert run.manifest.data["total_steps"] == 2 * per_epoch == run.steps.height
-    assert continues["step"] == 2 * per_epoch
-    assert run.manifest.workload["graph"] == saved.manifest.workload["graph"]
+    per_epoch = run.manifest.data.steps_per_epoch
+    assert run.manifest.data.total_steps == 2 * per_epoch == run.steps.height
+    assert continues.step == 2 * per_epoch
+    assert run.manifest.workload.graph == saved.manifest.workload.graph
 
 
 def test_scoring_leaves_a_run_that_trained_nothing(saved: RunResult, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_scoring_leaves_a_run_that_trained_nothing(saved: RunResult, tmp_path: P
     assert summary.steps == 0 and summary.final is not None and summary.final.epoch == 2
     assert summary.final.validation["accuracy"] is not None
     assert "top2_accuracy" in summary.final.validation
-    assert [phase["name"] for phase in run.manifest.phases][-1] == "validate"
+    assert [phase.name for phase in run.manifest.phases][-1] == "validate"
 
 
 def test_a_model_s_name_describes_the_training_anew(saved: RunResult, tmp_path: Path) -> None:

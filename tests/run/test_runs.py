@@ -12,11 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import trainload
 from data_samples import write_mnist
 from kill_chaos import find_child
 from trainload.analyse import summarise_run
 from trainload.errors import RecordError, UsageError
-from trainload.record import layout, load_manifest, open_run
+from trainload.record import AskedSetting, layout, load_manifest, open_run
 from trainload.run import execute_run, prepare_request, render_progress
 from trainload.workload import parse_words
 
@@ -46,38 +47,37 @@ def test_a_run_completes_and_reads_back(tmp_path):
     assert run.epochs.height == 3
     assert run.samples.height >= 5
     assert run.samples["t_s"].is_sorted() and run.samples["tick"].diff().drop_nulls().min() >= 1
-    assert run.manifest.sampler["samples"] == run.samples.height
-    assert run.manifest.sampler["missed"] <= 3
-    assert run.manifest.setting["obtained"]["cores"] == list(
-        run.manifest.setting["resolved"]["cores"]
-    )
-    assert any(q["provenance"] == "measured" for m in run.manifest.meters for q in m["quantities"])
+    assert run.manifest.sampler.samples == run.samples.height
+    assert run.manifest.sampler.missed <= 3
+    setting = run.manifest.setting
+    assert setting.obtained.cores == setting.resolved.cores
+    assert any(q.provenance == "measured" for m in run.manifest.meters for q in m.quantities)
     assert seen and "step" in render_progress(seen[-1])
     assert not list(result.path.glob(".*"))
     memory = run.manifest.memory
-    assert memory["peak_rss_bytes"] is None or (
-        memory["peak_rss_bytes"] >= memory["start_rss_bytes"] > 1 << 20
+    assert memory.peak_rss_bytes is None or (
+        memory.peak_rss_bytes >= memory.start_rss_bytes > 1 << 20
     )
 
 
 def test_the_overhead_is_measured_in_the_run(tmp_path):
     result = execute_run(request(tmp_path, "epochs=42", fake={"step_s": 0.005}))
     overhead = result.manifest.overhead
-    assert overhead["verdict"] in ("resolved", "not_resolvable")
-    assert overhead["observations"] >= 6 and overhead["low"] < overhead["high"]
-    assert 0.5 < overhead["ratio"] < 2
+    assert overhead.verdict in ("resolved", "not_resolvable")
+    assert overhead.observations >= 6 and overhead.low < overhead.high
+    assert 0.5 < overhead.ratio < 2
     run = open_run(result.path)
-    for block in overhead["blocks"][:3]:
+    for block in overhead.blocks[:3]:
         inside = run.samples.filter(
-            (run.samples["t_s"] > block["start_s"]) & (run.samples["t_s"] < block["end_s"])
+            (run.samples["t_s"] > block.start_s) & (run.samples["t_s"] < block.end_s)
         )
         assert inside.height == 0
 
 
 def test_the_overhead_check_can_be_switched_off(tmp_path):
     result = execute_run(request(tmp_path, "epochs=2", check_overhead=False))
-    assert result.manifest.overhead["verdict"] == "not_measured"
-    assert "switched off" in result.manifest.overhead["reason"]
+    assert result.manifest.overhead.verdict == "not_measured"
+    assert "switched off" in result.manifest.overhead.reason
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_a_setting_is_obtained(tmp_path):
     core = sorted(os.sched_getaffinity(0))[-1]
     result = execute_run(request(tmp_path, "epochs=1", setting=f"cpu{core}", threads=1))
     setting = result.manifest.setting
-    assert setting["asked"] == {"setting": f"cpu{core}", "threads": 1}
-    assert setting["obtained"]["cores"] == [core] and setting["obtained"]["threads"] == 1
+    assert setting.asked == AskedSetting(setting=f"cpu{core}", threads=1)
+    assert setting.obtained.cores == (core,) and setting.obtained.threads == 1
 
 
 def test_an_interpreter_that_cannot_start_is_a_failed_run(tmp_path):
@@ -211,6 +211,19 @@ def test_a_disk_too_small_to_begin_on_is_refused_and_left_clean(small_disk):
     with pytest.raises(RecordError, match="No space left on device; free some space"):
         execute_run(wanted)
     assert [p.name for p in small_disk.iterdir()] == ["full"]
+
+
+def test_a_record_that_cannot_be_sealed_is_the_run_s_all_the_same(tmp_path):
+    def block(_progress):
+        for path in tmp_path.glob("*/run.json"):
+            (path.parent / layout.STEPS_TABLE).mkdir(exist_ok=True)
+
+    run = trainload.run(
+        "mlp", frames_fraction=0.01, batch_size=16, epochs=3, framework="fake", out=tmp_path,
+        fake={"step_s": 0.005}, show=block,
+    )  # fmt: skip
+    assert run.outcome == "completed" and not run.manifest.sealed
+    assert run.steps.height == run.manifest.data.total_steps
 
 
 def test_wrong_rates_and_timeouts(tmp_path):
@@ -278,10 +291,10 @@ def test_a_killed_driver_takes_its_children_along(tmp_path):
     run = open_run(path)
     assert run.manifest.outcome == "killed"
     for _ in range(100):
-        if not os.path.exists(f"/proc/{driver['worker_pid']}"):
+        if not os.path.exists(f"/proc/{driver.worker_pid}"):
             break
         time.sleep(0.05)
-    assert not os.path.exists(f"/proc/{driver['worker_pid']}")
+    assert not os.path.exists(f"/proc/{driver.worker_pid}")
 
 
 def test_a_sampler_that_cannot_start_fails_the_run_in_good_order(tmp_path, monkeypatch):
@@ -304,7 +317,7 @@ def test_a_sampler_that_cannot_be_replaced_does_not_stop_the_training(tmp_path, 
     result = execute_run(request(tmp_path, "epochs=12"), kill_and_break)
     assert seen and result.outcome == "killed" and result.manifest.training_completed
     assert any("goes on unmeasured" in w for w in result.manifest.warnings)
-    assert open_run(result.path).samples.height == result.manifest.sampler["samples"] > 0
+    assert open_run(result.path).samples.height == result.manifest.sampler.samples > 0
 
 
 def test_a_watcher_that_goes_away_does_not_stop_the_training(tmp_path):
@@ -346,8 +359,8 @@ def test_samples_of_a_killed_sampler_are_counted(tmp_path):
     result = execute_run(request(tmp_path, "epochs=12"), kill_once)
     assert result.outcome == "killed" and result.manifest.training_completed
     sampler = result.manifest.sampler
-    assert sampler["samples"] == open_run(result.path).samples.height
-    assert sampler["restarts"] == 1 and 0 < sampler["loop_cpu_s"] < sampler["wall_s"]
+    assert sampler.samples == open_run(result.path).samples.height
+    assert sampler.restarts == 1 and 0 < sampler.loop_cpu_s < sampler.wall_s
 
 
 @pytest.mark.parametrize("model", ["lstm_lm", "resnet18", "recurrent"])
@@ -360,8 +373,8 @@ def test_every_kind_of_example_runs_without_its_data_being_named(tmp_path, model
         )
     )
     assert result.outcome == "completed", result.reason
-    assert result.manifest.workload["data"]["kind"] == "synthetic"
-    assert result.manifest.data["train_rows"] == 40
+    assert result.manifest.workload.data.kind == "synthetic"
+    assert result.manifest.data.train_rows == 40
 
 
 def test_remote_images_are_fetched_then_cached(tmp_path):
@@ -377,7 +390,7 @@ def test_remote_images_are_fetched_then_cached(tmp_path):
         for _ in range(2)
     ]
     assert [result.outcome for result in made] == ["completed"] * 2
-    built = [result.manifest.data["cache"]["built_by_this_run"] for result in made]
+    built = [result.manifest.data.cache.built_by_this_run for result in made]
     assert built == [True, False]
-    assert made[0].manifest.workload["data"]["address"] == f"file://{source}"
+    assert made[0].manifest.workload.data.address == f"file://{source}"
     assert len(list((cache / "images").glob("*.images"))) == 1

@@ -68,8 +68,8 @@ def test_steps_are_seen_and_losses_are_the_same_bit_for_bit(run_script, tmp_path
     summary = summarise_run(run)
     assert summary.steps == 39 and not any("finite" in w for w in summary.warnings)
     assert "train.py" in render_html([(run, summary)])
-    assert run.manifest.workload["model"] == "train"
-    assert len(run.manifest.workload["script"]["sha256"]) == 64
+    assert run.manifest.workload.model == "train"
+    assert len(run.manifest.workload.script.sha256) == 64
 
 
 def test_gradient_accumulation_counts_once_and_a_second_optimizer_not_at_all(run_script):
@@ -244,7 +244,7 @@ def test_layers_of_many_kinds_are_told_apart_and_losses_stay_the_same(run_script
     # The allocator may say that it met memory older than the window.
     assert [line for line in printed if line.startswith(("0x", "-0x"))] == alone.stdout.split()
     run = open_run(result.path)
-    assert run.manifest.layers["failure"] is None and run.manifest.layers["windows"] >= 2
+    assert run.manifest.layers.failure is None and run.manifest.layers.windows >= 2
     (rank,) = load_run_layers(run).ranks
     assert {node.root for node in rank.nodes} == {"Model", "Sequential"}
     times = {(node.root, node.layer): node for node in rank.nodes}

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainload.errors import UsageError
+from trainload.errors import RecordError, UsageError
 from trainload.run import (
     RunProgress,
     RunRequest,
@@ -164,4 +164,11 @@ def _opened(result: RunResult) -> Run:
     """The run as read back; sealed at once where polars is installed, else at first reading."""
     from trainload.api.loading import load
 
-    return load(result.path, seal=importlib.util.find_spec("polars") is not None)
+    try:
+        return load(result.path, seal=importlib.util.find_spec("polars") is not None)
+    except RecordError:
+        pass  # as on a full disk: the lines as they are tell of the run too
+    except KeyboardInterrupt:
+        if result.outcome != "interrupted":
+            raise
+    return load(result.path, seal=False)

@@ -5,6 +5,7 @@ Verbs import what they need when they run, so that `trainload --help` stays quic
 
 import gc
 import io
+import signal
 import sys
 
 
@@ -24,5 +25,7 @@ def main() -> None:
         )
         sys.exit(2)
     status = run_app(sys.argv[1:])
+    # All has been said: an impatient Ctrl-C must not take the exit status along.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()  # the process ends: to search all it holds for cycles would only take time
     sys.exit(status)

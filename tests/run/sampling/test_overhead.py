@@ -4,9 +4,11 @@ import random
 
 import pytest
 
+from trainload.record import Block
 from trainload.run.sampling.overhead import measure_overhead
 from trainload.run.sampling.sampler import PausePlan
 from trainload.run.sampling.spans import StepSpans
+from trainload_worker.protocol.events import EpochDone, StepsDone
 
 
 def make_steps(pauses, active_step_s, paused_step_s, total_s, noise=0.0, seed=1):
@@ -30,7 +32,7 @@ def test_a_known_cost_is_found():
     assert found.verdict == "resolved" and found.observations == 30
     assert found.ratio == pytest.approx(1.03, abs=0.002)
     assert found.low <= found.ratio <= found.high
-    assert found.blocks[0] == {"start_s": 1.0, "end_s": 1.3}
+    assert found.blocks[0] == Block(start_s=1.0, end_s=1.3)
 
 
 def test_no_cost_under_noise_is_not_resolvable():
@@ -73,15 +75,11 @@ def test_spans_keep_a_limited_time():
     spans = StepSpans(keep_s=1.0)
     assert spans.recent_step_s() is None and spans.trained_s == 0
     for first in range(0, 40, 2):
-        spans.add(
-            {
-                "kind": "steps",
-                "start_s": first * 0.1,
-                "end_s": [first * 0.1 + 0.1, first * 0.1 + 0.2],
-            }
-        )
+        start_s = first * 0.1
+        ends_s = (start_s + 0.1, start_s + 0.2)
+        spans.add(StepsDone(0, first, start_s=start_s, end_s=ends_s, loss=(None, None)))
     assert spans.trained_s == pytest.approx(1.2)
     assert spans.recent_step_s() == pytest.approx(0.1)
-    spans.add({"kind": "steps", "start_s": "x", "end_s": []})
-    spans.add({"kind": "epoch"})
+    spans.add(StepsDone(0, 40, start_s=4.0, end_s=(), loss=()))
+    spans.add(EpochDone(0, start_s=0.0, end_s=4.0))
     assert len(spans.ends_s) == 12

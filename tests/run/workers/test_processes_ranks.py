@@ -16,6 +16,7 @@ from trainload.errors import RecordError, UsageError
 from trainload.record import open_run
 from trainload.run import execute_run, prepare_request
 from trainload.run.workers.verdict import Ending, decide_outcome
+from trainload_worker.protocol.events import End
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.framework("torch")
@@ -236,5 +237,5 @@ def test_what_cannot_run_in_several_processes_is_refused(tmp_path, model, proces
     ],
 )
 def test_the_launcher_s_word_is_the_outcome(event, oom_kills, expected):
-    word = {"rank": 1, "reason": "rank 1: it", **event}
+    word = End(**event, rank=1, reason="rank 1: it")
     assert decide_outcome(Ending(exit_status=1, end_event=word, oom_kills=oom_kills)) == expected
