@@ -16,10 +16,11 @@ def loaded_after(statement):
 
 def test_public_names():
     assert trainload.__all__ == [
-        "Run", "Runs", "__version__", "errors", "load", "load_all", "run", "watch",
+        "Estimate", "Run", "Runs", "__version__", "errors", "estimate", "load", "load_all", "run",
+        "watch",
     ]  # fmt: skip
     assert all(hasattr(trainload, name) for name in trainload.__all__)
-    assert all(callable(getattr(trainload, name)) for name in ("run", "load", "load_all", "watch"))
+    assert all(callable(getattr(trainload, name)) for name in ("run", "load", "estimate", "watch"))
     assert trainload.__version__.count(".") == 2
 
 
