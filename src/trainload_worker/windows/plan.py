@@ -15,6 +15,12 @@ FIRST_STEPS = 10
 """Steps before the first window: libraries choose their algorithms, allocators grow."""
 FIRST_STEPS_SLOW, SLOW_S = 2, 20.0
 """Where steps are slow, fewer, once that long has passed."""
+UNSETTLED_STEPS = 3
+"""First steps that tell nothing of how long one takes."""
+TELLING_STEPS = 20
+"""Steps after a window that tell whether it left something behind."""
+NOISE = 0.05
+"""Slower by less than this may be the machine itself."""
 QUIET_STEPS = 5
 """Untraced steps between two windows, at least: they tell how long a step takes."""
 FIRST_CHANCE, CHANCES = 32, 1.1
@@ -42,9 +48,24 @@ class WindowShape:
 class WindowPlan:
     """Keeps account of time and cost; the caller tells it of steps and windows."""
 
-    def __init__(self, budget: float, purposes: Sequence[str] = PURPOSES) -> None:
+    def __init__(
+        self,
+        budget: float,
+        purposes: Sequence[str] = PURPOSES,
+        *,
+        patience: tuple[int, float] = (FIRST_STEPS, 0.0),
+        rest_s: float = 0.0,
+    ) -> None:
+        """`patience`: the first window waits for so many steps, or for so many seconds.
+
+        `rest_s` is the least time between two windows.
+        """
         self._budget = budget
         self._purposes = purposes
+        self._patience = patience
+        self._rest_s = rest_s
+        self._settled_s: float | None = None
+        self._usual_s: float | None = None
         self._steps = 0
         self._start_s: float | None = None
         self._now_s = 0.0
@@ -69,6 +90,8 @@ class WindowPlan:
         self._steps += 1
         if self._start_s is None:
             self._start_s = now_s
+        if self._steps == UNSETTLED_STEPS:
+            self._settled_s = now_s
         if self._quiet_from_s is None:
             # Neither the very first step nor the one that saved a window's trace is a usual one.
             self._quiet_from_s = now_s
@@ -78,6 +101,9 @@ class WindowPlan:
 
     def note_window(self, begin_s: float, end_s: float, steps: int, size_bytes: int) -> float:
         """Takes note of a window's end; how much longer training took because of it."""
+        if self.windows == 0 and self._settled_s is not None:
+            settled = self._steps - UNSETTLED_STEPS
+            self._usual_s = (begin_s - self._settled_s) / settled if settled > 0 else None
         usual_s = self.step_s or 0.0
         self._last_cost_s = max(0.0, end_s - begin_s - steps * usual_s)
         self.cost_s += self._last_cost_s
@@ -87,6 +113,21 @@ class WindowPlan:
         self._steps += steps
         self._quiet_from_s, self._quiet_steps = None, 0
         return self._last_cost_s
+
+    def slowdown(self, now_s: float) -> float | None:
+        """Step time since the last window over that before the first; None with too few steps.
+
+        `now_s` is read when the device has done all it was given.
+        """
+        known = self._usual_s and self._quiet_from_s and self._quiet_steps >= TELLING_STEPS
+        if not known:
+            return None
+        assert self._usual_s and self._quiet_from_s
+        return (now_s - self._quiet_from_s) / self._quiet_steps / self._usual_s
+
+    def exceeds(self, slowdown: float | None) -> bool:
+        """Whether what tracing leaves behind is beyond the budget, and beyond a machine's noise."""
+        return slowdown is not None and slowdown > 1 + max(self._budget, NOISE)
 
     def add_cost(self, longer_s: float) -> float:
         """Takes note of what the last window cost after its end; the part that counts."""
@@ -104,7 +145,11 @@ class WindowPlan:
     def _is_due(self, elapsed_s: float) -> bool:
         if self.windows == 0:
             slow = elapsed_s >= SLOW_S and self._steps >= FIRST_STEPS_SLOW
-            return slow or self._steps >= FIRST_STEPS
+            steps, seconds = self._patience
+            ready = self._steps >= steps or elapsed_s >= seconds
+            return slow or (self._steps >= FIRST_STEPS and ready)
+        if self._quiet_from_s is not None and self._now_s - self._quiet_from_s < self._rest_s:
+            return False
         if self._quiet_steps < QUIET_STEPS and (self.step_s or 0.0) < LONG_STEP_S:
             return False
         if self.windows < len(self._purposes):

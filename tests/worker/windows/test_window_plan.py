@@ -86,3 +86,39 @@ def test_processes_that_train_together_trace_the_same_steps(tmp_path):
 
 def test_nobody_decided_yet(tmp_path):
     assert Agreement(str(tmp_path / "none"), leads=False).settle(5, None) is None
+
+
+def test_the_first_window_waits_for_steps_to_compare_with():
+    plan = WindowPlan(0.03, patience=(40, 0.5))
+    due = [step for step in range(1, 60) if plan.count_step(100 + step * 0.001)]
+    assert due[0] == 40
+    plan = WindowPlan(0.03, patience=(40, 0.5))
+    due = [step for step in range(1, 60) if plan.count_step(100 + step * 0.1)]
+    assert due[0] == FIRST_STEPS, "half a second has passed"
+
+
+def test_two_windows_rest_between_them():
+    plan, now_s, due = WindowPlan(0.03, rest_s=0.3), 100.0, []
+    for _ in range(200):
+        now_s += 0.01
+        if plan.count_step(now_s) is not None:
+            due.append(now_s)
+            plan.note_window(now_s, now_s + 0.03, 3, 1000)
+            now_s += 0.03
+    assert due[1] - due[0] >= 0.3
+
+
+@pytest.mark.parametrize(("factor", "stops"), [(1.0, False), (1.04, False), (1.3, True)])
+def test_what_stays_after_a_window_is_seen(factor, stops):
+    plan, now_s = WindowPlan(0.03), 100.0
+    for _ in range(FIRST_STEPS):
+        now_s += 0.01
+        plan.count_step(now_s)
+    plan.note_window(now_s, now_s + 0.03, 3, 1000)
+    now_s += 0.03
+    assert plan.slowdown(now_s) is None
+    for _ in range(30):
+        now_s += 0.01 * factor
+        plan.count_step(now_s)
+    assert plan.slowdown(now_s) == pytest.approx(factor, rel=0.01)
+    assert plan.exceeds(plan.slowdown(now_s)) is stops

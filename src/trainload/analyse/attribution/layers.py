@@ -17,6 +17,7 @@ from trainload.analyse.attribution.events import Window
 from trainload.analyse.attribution.header import TraceHeader, parse_header
 from trainload.analyse.attribution.host import Layering, choose_layering, follow_host
 from trainload.analyse.attribution.labelled import partition_labelled
+from trainload.analyse.attribution.lasting import measure_lasting
 from trainload.analyse.attribution.memory import Layer, ObservedMemory, observe_memory
 from trainload.analyse.attribution.partition import Part, StepParts, busiest_device, partition
 from trainload.analyse.attribution.steps import HostStep, StepSource, find_steps
@@ -195,7 +196,8 @@ class _Trace:
             )
         self._note_fused([parts for _, parts in traced])
         self._last_notes()
-        return self._rank_layers(traced, corrected, known, training_s, power)
+        cost = self._cost(training_s, steps)
+        return self._rank_layers(traced, corrected, known, cost, power)
 
     def _usual_steps(self, targets: Mapping[int, int | None]) -> list[tuple[int, StepParts]]:
         """The traced steps without those during which something else than training went on."""
@@ -217,7 +219,7 @@ class _Trace:
         traced: list[tuple[int, StepParts]],
         corrected: list[dict[Part, int]],
         known: bool,
-        training_s: float | None,
+        cost: WindowCost,
         power: PowerRange | None,
     ) -> RankLayers:
         count = len(traced)
@@ -251,7 +253,7 @@ class _Trace:
                 power=power,
             ),
             rows=_rows(self.header.rank, traced, corrected),
-            cost=self._cost(training_s),
+            cost=cost,
             notes=tuple(self.notes),
         )
 
@@ -282,14 +284,20 @@ class _Trace:
                 "the trace: they count to the layer before them"
             )
 
-    def _cost(self, training_s: float | None) -> WindowCost:
-        cost_s = sum(window.cost_s for window in self.header.windows.values())
+    def _cost(self, training_s: float | None, steps: pl.DataFrame | None) -> WindowCost:
+        windows = self.header.windows.values()
+        lasting = None
+        if steps is not None:
+            lasting = measure_lasting(steps, [window.disturbed for window in windows])
+        cost_s = sum(window.cost_s for window in windows)
+        cost_s += lasting.lasting_s if lasting is not None else 0.0
         without_s = (training_s or 0.0) - cost_s
         return WindowCost(
             windows=len(self.header.windows),
             cost_s=cost_s,
             fraction=cost_s / without_s if without_s > 0 else None,
             budget=self.header.budget,
+            lasting=lasting,
         )
 
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from trainload._version import __version__
+from trainload.analyse.attribution.lasting import LastingCost
 from trainload.analyse.attribution.types import (
     EnergyShare,
     LayerMemory,
@@ -24,7 +25,7 @@ from trainload.record import Run, load_layer_table, save_layer_table
 if TYPE_CHECKING:
     import polars as pl
 
-FORM = 2
+FORM = 3
 """Raised whenever the same traces are to give other figures."""
 
 
@@ -71,11 +72,16 @@ def _rank(kept: Mapping[str, Any], rows: pl.DataFrame) -> RankLayers:
         **{
             **kept,
             "nodes": tuple(_node(node) for node in kept["nodes"]),
-            "cost": WindowCost(**kept["cost"]),
+            "cost": _cost(kept["cost"]),
             "notes": tuple(kept["notes"]),
             "rows": rows.filter(pl.col("rank") == kept["rank"]),
         }
     )
+
+
+def _cost(kept: Mapping[str, Any]) -> WindowCost:
+    lasting = kept["lasting"]
+    return WindowCost(**{**kept, "lasting": None if lasting is None else LastingCost(**lasting)})
 
 
 def _node(kept: Mapping[str, Any]) -> LayerNode:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from trainload.analyse.attribution.lasting import LastingCost
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -98,9 +100,11 @@ class WindowCost:
     cost_s: float
     """Time that training took longer because of the windows."""
     fraction: float | None
-    """Of the training time without them; None where that is not known."""
+    """Of the training time without them, what stays included; None where that is not known."""
     budget: float | None
     """Fraction that was asked for; None for a trace from elsewhere."""
+    lasting: LastingCost | None = None
+    """Steps after the last window against those before the first; None with too few of them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -112,7 +112,16 @@ def render_cost(cost: WindowCost) -> str:
     if cost.budget is not None:
         over = cost.fraction is not None and cost.fraction > cost.budget
         budget = f" ({'over its budget of' if over else 'budget'} {render_percent(cost.budget)})"
-    return f"{windows} cost {spent}{budget}"
+    return f"{windows} cost {spent}{budget}{_lasting(cost)}"
+
+
+def _lasting(cost: WindowCost) -> str:
+    """What stays after the windows, where the run's own steps can tell."""
+    if cost.lasting is None:
+        return ""
+    low, high = ((end - 1) * 100 for end in (cost.lasting.low, cost.lasting.high))
+    told = "slower than" if cost.lasting.shown else "not shown to be slower than"
+    return f"; steps after them {told} before ({low:+.1f} … {high:+.1f} %)".replace("-", "−")
 
 
 def render_head(rank: RankLayers) -> str:
