@@ -88,7 +88,7 @@ def summarise(rows: list[dict]) -> None:
     cases = list(dict.fromkeys(row["case"] for row in rows))
     for case in cases:
         by = {v: [r for r in rows if r["case"] == case and r["variant"] == v] for v in VARIANTS}
-        rounds = min(len(found) for found in by.values())
+        rounds = min(len(by["plain"]), len(by["layers"]))
         if rounds < 2:
             continue
         plain = by["plain"][:rounds]
@@ -105,7 +105,9 @@ def summarise(rows: list[dict]) -> None:
             "with layers, CPU seconds": ([r["cpu_s"] for r in layered], cpus),
         }
         for name, (ours, theirs) in figures.items():
-            print(f"  {name:30s} {render([a / b for a, b in zip(ours, theirs, strict=True)])}")
+            ratios = [a / b for a, b in zip(ours, theirs, strict=False)]
+            if ratios:
+                print(f"  {name:30s} {render(ratios)}")
         stated = statistics.median(r["stated_s"] / r["loop_s"] for r in by["layers"][:rounds])
         count = statistics.median(len(r["windows"]) for r in by["layers"][:rounds])
         print(f"  stated by the run              {stated:+.4f} in {count:g} windows", flush=True)
