@@ -1,14 +1,15 @@
 """Decides when a few steps are traced, so that tracing stays within its budget; traces nothing.
 
-A window of each purpose comes early, whatever it costs, since without them nothing is known: one
-that watches memory, where that is asked for, and one that watches time. Every later one waits
-until all windows together, itself included, stay within the budget's share of the training time.
+One window comes early, whatever it costs, since without it nothing is known of the time of layers.
+Every later one waits until all windows together, itself included, stay within the budget's share
+of the training time: first one that watches memory, where that is asked for, then more of time.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import median
 from typing import Sequence
 
 FIRST_STEPS = 10
@@ -17,9 +18,9 @@ FIRST_STEPS_SLOW, SLOW_S = 2, 20.0
 """Where steps are slow, fewer, once that long has passed."""
 UNSETTLED_STEPS = 3
 """First steps that tell nothing of how long one takes."""
-TELLING_STEPS = 20
-"""Steps after a window that tell whether it left something behind."""
-NOISE = 0.05
+TELLING_STEPS, MOST_TELLING = 20, 40
+"""Steps after a window that tell whether it left something behind: at least, and at most."""
+NOISE = 0.1
 """Slower by less than this may be the machine itself."""
 QUIET_STEPS = 5
 """Untraced steps between two windows, at least: they tell how long a step takes."""
@@ -32,7 +33,7 @@ MOST_BYTES = 256 * 1024 * 1024
 """Size of all windows together, above which there are no more."""
 LONG_STEP_S = 1.0
 """From this step time on a window holds one step, and none to warm the tracer."""
-PURPOSES = ("memory", "time")
+PURPOSES = ("time", "memory", "time")
 """Of the first windows, in order, unless told otherwise; every later one is like the last."""
 
 
@@ -53,19 +54,14 @@ class WindowPlan:
         budget: float,
         purposes: Sequence[str] = PURPOSES,
         *,
-        patience: tuple[int, float] = (FIRST_STEPS, 0.0),
         rest_s: float = 0.0,
     ) -> None:
-        """`patience`: the first window waits for so many steps, or for so many seconds.
-
-        `rest_s` is the least time between two windows.
-        """
+        """`rest_s` is the least time between two windows."""
         self._budget = budget
         self._purposes = purposes
-        self._patience = patience
         self._rest_s = rest_s
-        self._settled_s: float | None = None
-        self._usual_s: float | None = None
+        self._before: list[float] = []
+        self._after: list[float] = []
         self._steps = 0
         self._start_s: float | None = None
         self._now_s = 0.0
@@ -86,12 +82,11 @@ class WindowPlan:
 
     def count_step(self, now_s: float) -> WindowShape | None:
         """Takes note of an untraced step; the window to open now, if one is due."""
+        self._note_time(now_s - self._now_s)
         self._now_s = now_s
         self._steps += 1
         if self._start_s is None:
             self._start_s = now_s
-        if self._steps == UNSETTLED_STEPS:
-            self._settled_s = now_s
         if self._quiet_from_s is None:
             # Neither the very first step nor the one that saved a window's trace is a usual one.
             self._quiet_from_s = now_s
@@ -101,9 +96,7 @@ class WindowPlan:
 
     def note_window(self, begin_s: float, end_s: float, steps: int, size_bytes: int) -> float:
         """Takes note of a window's end; how much longer training took because of it."""
-        if self.windows == 0 and self._settled_s is not None:
-            settled = self._steps - UNSETTLED_STEPS
-            self._usual_s = (begin_s - self._settled_s) / settled if settled > 0 else None
+        self._after = []
         usual_s = self.step_s or 0.0
         self._last_cost_s = max(0.0, end_s - begin_s - steps * usual_s)
         self.cost_s += self._last_cost_s
@@ -114,16 +107,23 @@ class WindowPlan:
         self._quiet_from_s, self._quiet_steps = None, 0
         return self._last_cost_s
 
-    def slowdown(self, now_s: float) -> float | None:
-        """Step time since the last window over that before the first; None with too few steps.
+    @property
+    def slowdown(self) -> float | None:
+        """Median step time after the last window over that before the first; None if not known.
 
-        `now_s` is read when the device has done all it was given.
+        By the host's clock: at the start as after a window a device has nothing queued, so that
+        the first steps of both are alike, and what slows the host's calls is seen.
         """
-        known = self._usual_s and self._quiet_from_s and self._quiet_steps >= TELLING_STEPS
-        if not known:
+        if len(self._before) < UNSETTLED_STEPS or len(self._after) < TELLING_STEPS:
             return None
-        assert self._usual_s and self._quiet_from_s
-        return (now_s - self._quiet_from_s) / self._quiet_steps / self._usual_s
+        return median(self._after) / max(median(self._before), 1e-9)
+
+    def _note_time(self, step_s: float) -> None:
+        if self.windows == 0:
+            if self._steps > UNSETTLED_STEPS:
+                self._before.append(step_s)
+        elif self._quiet_steps > 0 and len(self._after) < MOST_TELLING:
+            self._after.append(step_s)
 
     def exceeds(self, slowdown: float | None) -> bool:
         """Whether what tracing leaves behind is beyond the budget, and beyond a machine's noise."""
@@ -145,17 +145,13 @@ class WindowPlan:
     def _is_due(self, elapsed_s: float) -> bool:
         if self.windows == 0:
             slow = elapsed_s >= SLOW_S and self._steps >= FIRST_STEPS_SLOW
-            steps, seconds = self._patience
-            ready = self._steps >= steps or elapsed_s >= seconds
-            return slow or (self._steps >= FIRST_STEPS and ready)
+            return slow or self._steps >= FIRST_STEPS
         if self._quiet_from_s is not None and self._now_s - self._quiet_from_s < self._rest_s:
             return False
         if self._quiet_steps < QUIET_STEPS and (self.step_s or 0.0) < LONG_STEP_S:
             return False
-        if self.windows < len(self._purposes):
-            return True
         return (
-            self._is_chance()
+            (self._is_chance() or self.windows < len(self._purposes) - 1)
             and self.cost_s + self._last_cost_s <= MARGIN * self._budget * elapsed_s
             and self.bytes < MOST_BYTES
         )

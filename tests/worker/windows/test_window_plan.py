@@ -30,9 +30,11 @@ def simulate(budget, step_s, total_steps, window_extra_s, size_bytes=1000):
     return plan, now_s - 100.0, windows
 
 
-def test_the_first_two_windows_come_early_and_look_at_memory_then_time():
+def test_one_window_comes_early_and_the_next_when_the_budget_allows():
     _, _, windows = simulate(0.03, 0.01, 200, window_extra_s=0.5)
-    assert [shape.purpose for _, shape, _, _ in windows] == ["memory", "time"]
+    assert [shape.purpose for _, shape, _, _ in windows] == ["time"]
+    _, _, windows = simulate(0.03, 0.01, 9000, window_extra_s=0.5)
+    assert [shape.purpose for _, shape, _, _ in windows] == ["time", "memory", "time"]
     assert windows[0][0] == FIRST_STEPS
     first_end = windows[0][0] + windows[0][1].warm_steps + windows[0][1].steps
     assert windows[1][0] - first_end >= QUIET_STEPS
@@ -46,7 +48,7 @@ def test_the_first_two_windows_come_early_and_look_at_memory_then_time():
 )
 def test_later_windows_keep_to_the_budget(budget, step_s, window_extra_s, total_steps):
     plan, elapsed_s, windows = simulate(budget, step_s, total_steps, window_extra_s)
-    if len(windows) > 2:
+    if len(windows) > 1:
         assert plan.cost_s <= budget * elapsed_s + 1e-6
     assert plan.cost_s == pytest.approx(len(windows) * window_extra_s, rel=0.02, abs=1e-6)
 
@@ -88,17 +90,8 @@ def test_nobody_decided_yet(tmp_path):
     assert Agreement(str(tmp_path / "none"), leads=False).settle(5, None) is None
 
 
-def test_the_first_window_waits_for_steps_to_compare_with():
-    plan = WindowPlan(0.03, patience=(40, 0.5))
-    due = [step for step in range(1, 60) if plan.count_step(100 + step * 0.001)]
-    assert due[0] == 40
-    plan = WindowPlan(0.03, patience=(40, 0.5))
-    due = [step for step in range(1, 60) if plan.count_step(100 + step * 0.1)]
-    assert due[0] == FIRST_STEPS, "half a second has passed"
-
-
 def test_two_windows_rest_between_them():
-    plan, now_s, due = WindowPlan(0.03, rest_s=0.3), 100.0, []
+    plan, now_s, due = WindowPlan(0.5, rest_s=0.3), 100.0, []
     for _ in range(200):
         now_s += 0.01
         if plan.count_step(now_s) is not None:
@@ -116,9 +109,11 @@ def test_what_stays_after_a_window_is_seen(factor, stops):
         plan.count_step(now_s)
     plan.note_window(now_s, now_s + 0.03, 3, 1000)
     now_s += 0.03
-    assert plan.slowdown(now_s) is None
+    assert plan.slowdown is None
     for _ in range(30):
         now_s += 0.01 * factor
         plan.count_step(now_s)
-    assert plan.slowdown(now_s) == pytest.approx(factor, rel=0.01)
-    assert plan.exceeds(plan.slowdown(now_s)) is stops
+    now_s += 5.0  # a validation in between
+    plan.count_step(now_s)
+    assert plan.slowdown == pytest.approx(factor, rel=0.01)
+    assert plan.exceeds(plan.slowdown) is stops

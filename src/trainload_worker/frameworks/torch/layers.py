@@ -24,8 +24,6 @@ from trainload_worker.windows.plan import WindowPlan, WindowShape
 from trainload_worker.windows.together import Agreement
 
 _PROFILED = "the program uses the profiler itself"
-PATIENCE = (40, 0.5)
-"""Steps, or seconds, before the first window: with them the later ones are compared."""
 REST_S = 0.3
 """Between two windows: Kineto lets go of the driver in a thread of its own (kineto 1554)."""
 _following: list[LayerProbe] = []
@@ -63,7 +61,7 @@ class LayerProbe:
         self._events = events
         self._spec = spec
         self._clock = clock
-        self._plan = WindowPlan(spec.budget, patience=PATIENCE, rest_s=REST_S)
+        self._plan = WindowPlan(spec.budget, rest_s=REST_S)
         self._agreement = None if spec.plan is None else Agreement(spec.plan, spec.leads)
         self._names = ModuleNames()
         self._tracer = Tracer(self._names)
@@ -152,7 +150,7 @@ class LayerProbe:
         elif shape is not None:
             settle(self._device)
             opened_s = self._clock()
-            slowdown = self._plan.slowdown(opened_s)
+            slowdown = self._plan.slowdown
             if self._plan.exceeds(slowdown):
                 self._give_up(f"steps take {slowdown:.2f} times as long as before the first window")
                 return
