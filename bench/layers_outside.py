@@ -6,7 +6,8 @@ Each round runs a case plain, watched without layers and watched with layers, in
 each process the script's own loop time is taken, and of those with layers also the steps outside
 of the windows. Prints ratios against the plain process of the same round: their mean of logarithms
 with a 95 % interval. Raw figures of every process are appended to --out, and earlier ones of the
-same file are pooled with them; --summary prints those of a file without running anything.
+same file are pooled with them. `--rows h200-1,h200-2` prints those kept under docs/measurements
+(bench/raw.py layers_outside) and runs nothing.
 """
 
 import argparse
@@ -20,7 +21,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
+from raw import load_figures  # noqa: E402
 from trainload.intervals import ratio_interval  # noqa: E402
 
 SCRIPT = ROOT / "bench" / "scripts" / "outside_case.py"
@@ -124,10 +126,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--summary", type=Path)
+    parser.add_argument("--rows", help="names of kept rows to print, with commas between them")
     options = parser.parse_args()
-    if options.summary is not None:
-        summarise([json.loads(line) for line in options.summary.read_text().splitlines()])
+    if options.rows is not None:
+        names = options.rows.split(",")
+        summarise([row for name in names for row in load_figures("layers_outside", name)])
         return
     rows = []
     if options.out is not None and options.out.exists():

@@ -244,7 +244,7 @@ def test_layers_of_many_kinds_are_told_apart_and_losses_stay_the_same(run_script
     # The allocator may say that it met memory older than the window.
     assert [line for line in printed if line.startswith(("0x", "-0x"))] == alone.stdout.split()
     run = open_run(result.path)
-    assert run.manifest.layers.failure is None and run.manifest.layers.windows >= 2
+    assert run.manifest.layers.failure is None and run.manifest.layers.windows >= 1
     (rank,) = load_run_layers(run).ranks
     assert {node.root for node in rank.nodes} == {"Model", "Sequential"}
     times = {(node.root, node.layer): node for node in rank.nodes}
