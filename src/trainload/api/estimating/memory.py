@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -23,6 +24,11 @@ SCRIPT_DECIDES = (
 LOSS_DECIDES = (
     "the batch is what the loss function holds: for other batches estimate a function in a file, "
     "such as my.py:build"
+)
+
+LIBRARIES_UNKNOWN = (
+    "what torch's libraries take could not be measured in its interpreter: "
+    "the range holds builds for the CPU and for CUDA"
 )
 
 
@@ -57,7 +63,6 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
     """The answer; for a graph what is missing is said in it, for the user's own code raised."""
     from trainload.api.estimating.tracing import TraceJob, Tracing
     from trainload.estimate.memory.fit import estimate_memory
-    from trainload.estimate.memory.ram import estimate_ram
 
     memory = question.memory
     with Tracing(question.python, memory, question.limit_s, question.show) as tracing:
@@ -78,13 +83,23 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
             notes=(*memory.notes, *traced.notes),
         )
         if memory.target == "cpu":
-            return replace(answer, ram=estimate_ram(traced.events))
+            return _with_ram(question, answer, traced)
         estimate = estimate_memory(traced.events, memory.temporaries_of, memory.room)
         answer = replace(answer, estimate=estimate)
         unsure = estimate.verdict in ("does not fit", "too close to call")
         if question.what_if if question.what_if is not None else unsure:
             return _with_help(question, answer, traced, tracing)
     return answer
+
+
+def _with_ram(question: MemoryQuestion, answer: MemoryAnswer, traced: Traced) -> MemoryAnswer:
+    """Resident memory, with what torch's libraries take in the interpreter that has it."""
+    from trainload.estimate.memory.ram import estimate_ram
+    from trainload.run import measure_libraries_bytes
+
+    taken = measure_libraries_bytes("torch", question.python or sys.executable)
+    notes = answer.notes if taken is not None else (*answer.notes, LIBRARIES_UNKNOWN)
+    return replace(answer, ram=estimate_ram(traced.events, libraries_bytes=taken), notes=notes)
 
 
 def _with_help(

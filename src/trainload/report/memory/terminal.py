@@ -66,7 +66,8 @@ def memory_lines(answer: MemoryAnswer, head: str) -> list[str]:
     """The verdict, what is trained, why, and what would help; nothing where nothing was traced."""
     estimate = answer.estimate
     if answer.ram is not None:
-        return [render_verdict(answer) or "", head, "", *_ram_lines(answer.ram)]
+        notes = [f"  {note}" for note in all_notes(answer)]
+        return [render_verdict(answer) or "", head, "", *_ram_lines(answer.ram), *notes]
     if estimate is None:
         return []
     lines = [render_verdict(answer) or "", head, "", "why", *_span_lines(estimate)]
