@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from trainload.api.estimating.sources import GraphSource, ModuleSource, ScriptSource
@@ -32,6 +32,24 @@ LIBRARIES_UNKNOWN = (
 )
 
 
+class KnownTraces:
+    """Traces of one step by whose choices it makes: devices of one capability share theirs."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, tuple[int, int]], Traced] = {}
+
+    def trace(self, question: MemoryQuestion, tracing: Tracing) -> Traced:
+        """The step as the question's device would do it; traced where it was not yet."""
+        from trainload.api.estimating.tracing import TraceJob
+
+        memory = question.memory
+        key = memory.target, memory.capability
+        if key not in self._found:
+            job = TraceJob(step=question.source.step(question.choice))
+            self._found[key] = tracing.trace(job, "the step")
+        return self._found[key]
+
+
 @dataclass(frozen=True, kw_only=True)
 class MemoryQuestion:
     """What is asked about the memory of a step."""
@@ -47,6 +65,7 @@ class MemoryQuestion:
     what_if: bool | None
     """None: where the step does not surely fit."""
     show: Callable[[str], None] | None
+    known: KnownTraces = field(default_factory=lambda: KnownTraces())
 
     def answer_without(self, missing: str) -> MemoryAnswer:
         """That there is no estimate, and why."""
@@ -61,14 +80,13 @@ class MemoryQuestion:
 
 def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
     """The answer; for a graph what is missing is said in it, for the user's own code raised."""
-    from trainload.api.estimating.tracing import TraceJob, Tracing
+    from trainload.api.estimating.tracing import Tracing
     from trainload.estimate.memory.fit import estimate_memory
 
     memory = question.memory
     with Tracing(question.python, memory, question.limit_s, question.show) as tracing:
         try:
-            job = TraceJob(step=question.source.step(question.choice))
-            traced = tracing.trace(job, "the step")
+            traced = question.known.trace(question, tracing)
         except TrainloadError as error:
             if isinstance(error, UsageError) or not isinstance(question.source, GraphSource):
                 raise

@@ -13,6 +13,7 @@ from trainload.units import render_bytes
 if TYPE_CHECKING:
     from trainload.analyse.peaks import MeasuredSteps
     from trainload.estimate.counts.answer import Counted, StepChoice
+    from trainload.estimate.counts.bounds import TimeBoundEstimate
     from trainload.estimate.memory.answer import MemoryAnswer
     from trainload.estimate.memory.fit import Span, Verdict
     from trainload.hardware.catalogue import Device
@@ -87,6 +88,11 @@ class Estimate:
     def ram_growth_bytes(self) -> Span | None:
         """Growth of resident memory, for a processor; None for a GPU."""
         return None if self.memory.ram is None else self.memory.ram.growth_bytes
+
+    @property
+    def time(self) -> TimeBoundEstimate | None:
+        """How fast the step could be by the device's roofline; None without a device or counts."""
+        return None if self.counts is None else self.counts.time
 
     @property
     def missing(self) -> str | None:
