@@ -34,7 +34,9 @@ def estimate_verb(
     batch: int = typer.Option(1, help="Examples in a step.", min=1, max=10**8),
     optimizer: str = typer.Option("adam", help="sgd, adam, adamw, rmsprop or adagrad."),
     momentum: float = typer.Option(0.9, help="Of sgd; 0 for plain SGD."),
-    precision: str = typer.Option("float32", help="float32, or bf16 for autocast."),
+    precision: str = typer.Option(
+        "float32", help="float32, or autocast: bf16, or fp16 with its gradient scaler."
+    ),
     device: str | None = typer.Option(
         None,
         help="A device of the catalogue, or the path of your own as JSON; several with commas "

@@ -30,7 +30,7 @@ from trainload.hardware.catalogue import Device, find_device
 from trainload.record.estimates import keep_estimate
 from trainload.workload import Optimizer
 from trainload.workload.identity import workload_identity
-from trainload_worker.protocol.training import OptimizerName, Precision
+from trainload_worker.protocol.training import HALVES, OptimizerName, Precision
 
 if TYPE_CHECKING:
     from trainload.analyse.peaks import MeasuredSteps
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 LIMIT_S = 120.0
 COUNTS_ALONE = "no step was traced: --counts"
-_PRECISIONS = ("float32", "bf16")
+_PRECISIONS = ("float32", *HALVES)
 _Batch = Annotated[int, Bounds(low=1, high=10**8)]
 
 

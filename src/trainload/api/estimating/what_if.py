@@ -24,6 +24,7 @@ from trainload.estimate.memory.fit import (
 from trainload.estimate.memory.replay import goes_through, needed_bytes, remembered, replay_trace
 from trainload.estimate.memory.scaled_trace import ScaledTrace, match_traces
 from trainload.workload import Optimizer
+from trainload_worker.protocol.training import HALVES
 
 if TYPE_CHECKING:
     from trainload.estimate.counts.answer import StepChoice
@@ -34,6 +35,8 @@ MOST_TRACES = 6
 MOST_EXAMPLES = 10**8
 _BF16_FROM = (8, 0)
 """The capability from which GPUs have units for bf16; older ones gain no time by it."""
+_FP16_FROM = (7, 0)
+"""That from which they have such units for fp16."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +96,11 @@ def _by_gain(alternatives: Sequence[Alternative]) -> tuple[Alternative, ...]:
 def _jobs(asked: Asked) -> dict[str, TraceJob]:
     """The other ways by name, without those that are taken already."""
     jobs = {}
-    if asked.choice.precision != "bf16" and asked.device.capability >= _BF16_FROM:
-        jobs["bf16 autocast"] = asked.job(precision="bf16")
+    if asked.choice.precision not in HALVES:
+        if asked.device.capability >= _BF16_FROM:
+            jobs["bf16 autocast"] = asked.job(precision="bf16")
+        elif asked.device.capability >= _FP16_FROM:
+            jobs["fp16 autocast"] = asked.job(precision="fp16")
     jobs["activation checkpointing"] = asked.job(checkpoint_blocks=True)
     optimizer = asked.choice.optimizer
     if optimizer.name != "sgd":
@@ -106,6 +112,7 @@ def _jobs(asked: Asked) -> dict[str, TraceJob]:
 
 _OPTIONS = {
     "bf16 autocast": "--precision bf16",
+    "fp16 autocast": "--precision fp16",
     "sgd with momentum": "--optimizer sgd",
     "sgd without momentum": "--optimizer sgd --momentum 0",
 }

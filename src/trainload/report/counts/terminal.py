@@ -104,7 +104,7 @@ def _bound_lines(bound: MemoryBoundEstimate, *, brief: bool) -> list[str]:
         ("  gradients", bound.gradient_bytes),
         ("  optimizer state", bound.optimizer_bytes),
         ("  activations kept for backward", bound.kept_bytes),
-        ("  bf16 copies of weights", bound.weight_copy_bytes),
+        ("  copies of weights by autocast", bound.weight_copy_bytes),
     ]
     shown = [(name, render_bytes(size)) for name, size in rows if size]
     shown.append(("  sum of all parts", render_bytes(bound.sum_bytes)))
