@@ -81,6 +81,7 @@ class MemoryQuestion:
 def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
     """The answer; for a graph what is missing is said in it, for the user's own code raised."""
     from trainload.api.estimating.tracing import Tracing
+    from trainload.estimate.counts.traced import count_trace
     from trainload.estimate.memory.fit import estimate_memory
 
     memory = question.memory
@@ -98,6 +99,9 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
             estimate=None,
             missing=None,
             parameters=traced.parameters,
+            step=None
+            if isinstance(question.source, GraphSource)
+            else count_trace(traced.events, traced.parameters),
             notes=(*memory.notes, *traced.notes),
         )
         if memory.target == "cpu":

@@ -92,7 +92,13 @@ class Estimate:
     @property
     def time(self) -> TimeBoundEstimate | None:
         """How fast the step could be by the device's roofline; None without a device or counts."""
-        return None if self.counts is None else self.counts.time
+        from trainload.estimate.counts.traced import estimate_traced_time
+
+        if self.counts is not None:
+            return self.counts.time
+        if self.memory.step is None or self.device is None:
+            return None
+        return estimate_traced_time(self.memory.step, self.device)
 
     @property
     def missing(self) -> str | None:
@@ -120,6 +126,7 @@ class Estimate:
             self.memory,
             self.head,
             counted=self.counts,
+            time=self.time,
             measured=self.measured,
             layers=layers,
         )

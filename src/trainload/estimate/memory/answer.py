@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trainload.estimate.counts.traced import TracedStep
 from trainload.estimate.memory.fit import MemoryEstimate, Verdict
 from trainload.estimate.memory.ram import RamEstimate
 from trainload.hardware.catalogue import Device
@@ -55,6 +56,8 @@ class MemoryAnswer:
     """Of training on a processor."""
     parameters: int | None = None
     """Of the traced model."""
+    step: TracedStep | None = None
+    """Counts of the traced step, for code that has no layer graph."""
     alternatives: tuple[Alternative, ...] = ()
     largest_batch: LargestBatch | None = None
     notes: tuple[str, ...] = ()

@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from trainload.analyse.peaks import MeasuredSteps
 from trainload.columns import render_columns
 from trainload.estimate.counts.answer import Counted
+from trainload.estimate.counts.bounds import TimeBoundEstimate
 from trainload.estimate.memory.answer import Alternative, MemoryAnswer
 from trainload.estimate.memory.fit import MemoryEstimate, Span
 from trainload.estimate.memory.ram import RamEstimate
 from trainload.estimate.memory.replay import CATEGORIES, CurvePoint, thin_curve
-from trainload.report.counts.terminal import render_bound_verdict, render_counts
+from trainload.report.counts.terminal import (
+    render_bound_verdict,
+    render_counts,
+    render_traced_counts,
+)
 from trainload.report.memory.wording import (
     NO_LAYER,
     SPANS,
@@ -39,12 +44,14 @@ def render_step(
     head: str,
     *,
     counted: Counted | None,
+    time: TimeBoundEstimate | None = None,
     measured: MeasuredSteps | None = None,
     layers: int = 10,
 ) -> str:
     """The verdict first, why, what would help; then bounds, counts, layers and study R.
 
-    `head` says what is trained and how in one line; `counted` is None for the user's own code.
+    `head` says what is trained and how in one line; `counted` is None for the user's own code,
+    whose traced step has counts, and a `time` where a device is named.
     """
     traced = answer.estimate is not None or answer.ram is not None
     if measured is not None:
@@ -57,8 +64,8 @@ def render_step(
         parts.append(f"only a lower bound: {answer.missing}")
     if counted is not None:
         parts += render_counts(counted, answer.device, layers=layers, traced=traced)
-    elif answer.parameters is not None:
-        parts += ["", f"counts: {answer.parameters:,} parameters"]
+    elif answer.step is not None:
+        parts += render_traced_counts(answer.step, time, answer.device)
     return "\n".join(parts)
 
 
