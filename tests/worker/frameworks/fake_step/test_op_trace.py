@@ -78,7 +78,7 @@ def make_document(folder: Path, name: str, **changes: Any) -> dict[str, Any]:
             "batch_size": options["batch_size"],
             "epochs": 1,
             "precision": options["precision"],
-            "optimizer": {"name": options["optimizer"], "learning_rate": 0.001},
+            "optimizer": {"name": options["optimizer"], "learning_rate": 0.001, "momentum": 0.0},
         },
         "trace_path": str(folder / f"{name}.gz"),
         "target": options["target"],
