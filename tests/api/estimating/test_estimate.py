@@ -61,7 +61,8 @@ def test_values_are_frozen_and_a_notebook_gets_a_frame():
     found = estimate("lenet5", counts_only=True)
     with pytest.raises(FrozenInstanceError):
         found.title = "other"
-    assert found._repr_html_().startswith("<iframe srcdoc=") and "script" not in found._repr_html_()
+    shown = found._repr_html_()
+    assert shown.startswith("<iframe srcdoc=") and "&lt;script" not in shown
 
 
 def test_study_r_from_numbers_alone():
