@@ -8,7 +8,7 @@ from trainload.analyse.peaks import MeasuredSteps
 from trainload.columns import render_columns
 from trainload.estimate.counts.answer import Counted
 from trainload.estimate.counts.bounds import TimeBoundEstimate
-from trainload.estimate.memory.answer import Alternative, MemoryAnswer
+from trainload.estimate.memory.answer import TOLD_APART, Alternative, MemoryAnswer
 from trainload.estimate.memory.fit import MemoryEstimate, Span
 from trainload.estimate.memory.ram import RamEstimate
 from trainload.estimate.memory.replay import CATEGORIES, CurvePoint, thin_curve
@@ -188,7 +188,8 @@ def _phase_line(points: tuple[CurvePoint, ...]) -> str:
 
 def _help_lines(answer: MemoryAnswer) -> list[str]:
     lines = ["what would help"]
-    rows = [_help_row(one) for one in answer.alternatives]
+    vain = [one for one in answer.alternatives if one.helps is False]
+    rows = [_help_row(one) for one in answer.alternatives if one.helps is not False]
     titles = ("  ", "needs", "less by", "then", "")
     if rows:
         lines += render_columns(titles, rows, right={1, 2}).splitlines()
@@ -196,7 +197,15 @@ def _help_lines(answer: MemoryAnswer) -> list[str]:
     if largest is not None:
         said = "none" if largest.batch_size is None else f"{largest.batch_size:,}"
         lines.append(f"  largest batch that fits: {said} ({largest.note})")
+    if vain:
+        lines += ["what would not help", *map(_vain_line, vain)]
     return lines
+
+
+def _vain_line(one: Alternative) -> str:
+    gain, needed = one.gain_bytes or 0, one.needed_bytes or 0
+    said = f"needs {render_gain(gain)}" if gain < -TOLD_APART * needed else "needs as much"
+    return f"  {one.name}: {said}" + (f"; {one.note}" if one.note else "")
 
 
 def _help_row(one: Alternative) -> tuple[str, ...]:
