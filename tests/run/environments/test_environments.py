@@ -102,6 +102,20 @@ def test_an_interpreter_that_does_not_serve_is_one_line(
     assert not (tmp_path / "jax.json").exists()
 
 
+@pytest.mark.parametrize("version", ["2.5.1", "2.14.0", "1.13.1+cu117"])
+def test_a_torch_outside_of_what_is_tested_is_refused_in_one_line(
+    tmp_path: Path, version: str
+) -> None:
+    python = fake_python(tmp_path / "bin", {"torch": version})
+    with pytest.raises(EnvironmentProblem) as caught:
+        ready_interpreter("torch", python, tmp_path)
+    assert f"has torch {version}; this version takes from 2.6 to below 2.14" in str(caught.value)
+    assert "trainload env create torch" in str(caught.value) and "\n" not in str(caught.value)
+    for accepted in ("2.6.0", "2.13.0+cpu"):
+        fake_python(tmp_path / "bin", {"torch": accepted})
+        assert ready_interpreter("torch", python, tmp_path) == python
+
+
 def test_one_that_is_gone_or_was_changed_is_said(tmp_path: Path) -> None:
     python = fake_python(tmp_path / "bin", GOOD)
     use_interpreter("jax", python, tmp_path)
