@@ -11,7 +11,18 @@ REQUIRE :=
 # What these test depends on time, so nothing may run beside them.
 ALONE := tests/run tests/meters tests/integrations
 
-.PHONY: demo test lint environments tests bench clean
+# The oldest torch that is supported (`lowest` in the torch folder's offer.py), and the newest as a
+# plain `pip install torch` brings it: a build for CUDA. Test packages are those of $(VENV).
+WHEELS := oldest=2.6.0 newest=2.13.0
+WHEEL_VENVS := $(CURDIR)/.venv-wheels
+# A machine may be set up with wheels of its own; these are to be those that everyone gets.
+PLAIN_PIP := env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null
+WHEEL_PACKAGES := psutil typer rich polars plotly pytest pytest-timeout pytest-xdist hypothesis pillow
+WHEEL_TESTS := tests/worker/frameworks/fake_step/test_op_trace.py tests/cli/test_estimate_verb.py \
+	tests/api/estimating tests/api/test_in_process.py tests/worker/frameworks/test_worker_torch.py \
+	tests/worker/frameworks/test_training_torch.py tests/worker/frameworks/test_layers_torch.py
+
+.PHONY: demo test test-wheels lint environments tests bench clean
 
 demo: $(VENV)/.demo-ready
 	@rm -rf demo && mkdir -p demo
@@ -44,6 +55,30 @@ tests: $(VENV)/.test-ready environments
 	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -n 2 --dist loadfile $(ALONE:%=--ignore=%)
 	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest $(ALONE)
 
+# A wheel that cannot be had (no network, no wheel for this Python) is said and left out.
+test-wheels:
+	@failed=; lacking=; \
+	for wheel in $(WHEELS); do \
+		name=$${wheel%%=*}; version=$${wheel#*=}; home=$(WHEEL_VENVS)/$$name; \
+		echo "=== torch $$version ($$name), as pip brings it ==="; \
+		if [ ! -e $$home/.has-$$version ]; then \
+			rm -rf $$home; \
+			{ $(PYTHON) -m venv $$home && \
+				$(PLAIN_PIP) $$home/bin/pip install --quiet --no-cache-dir torch==$$version \
+					$$(grep '^numpy==' constraints.txt) && \
+				$$home/bin/pip install --quiet -c constraints.txt $(WHEEL_PACKAGES) && \
+				touch $$home/.has-$$version; } || \
+				{ lacking="$$lacking $$version"; rm -rf $$home; continue; }; \
+		fi; \
+		$$home/bin/python -c 'import torch; print("torch", torch.__version__, "built for CUDA", torch.version.cuda)'; \
+		TRAINLOAD_ENVS=$$home/envs PYTHONPATH=$(CURDIR)/src $$home/bin/python -m pytest -q -n 2 \
+			--dist loadfile -p no:cacheprovider $(WHEEL_TESTS) || failed="$$failed $$version"; \
+	done; \
+	for version in $$lacking; do \
+		echo "*** torch $$version COULD NOT BE INSTALLED: NOTHING WAS TESTED WITH IT ***" >&2; done; \
+	for version in $$failed; do echo "*** tests failed with torch $$version ***" >&2; done; \
+	test -z "$$failed"
+
 bench: $(VENV)/.test-ready environments
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/record_hour.py
@@ -72,4 +107,4 @@ $(VENV)/.test-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.demo-ready
 
 clean:
-	rm -rf $(VENV) .venv-frameworks demo build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-frameworks .venv-wheels demo build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

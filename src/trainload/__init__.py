@@ -17,13 +17,14 @@ from trainload._version import __version__
 
 if TYPE_CHECKING:
     from trainload import errors
-    from trainload.api.estimating import Estimate, estimate
+    from trainload.api.estimating import Estimate, Estimates, estimate
     from trainload.api.loading import Run, Runs, load, load_all
     from trainload.api.running import run
     from trainload.integrations.watch import watch
 
 __all__ = [
     "Estimate",
+    "Estimates",
     "Run",
     "Runs",
     "__version__",
@@ -37,6 +38,7 @@ __all__ = [
 
 _PLACES = {
     "Estimate": "trainload.api.estimating",
+    "Estimates": "trainload.api.estimating",
     "Run": "trainload.api.loading",
     "Runs": "trainload.api.loading",
     "load": "trainload.api.loading",

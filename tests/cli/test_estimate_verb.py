@@ -157,7 +157,8 @@ def test_a_function_of_the_users_own(tmp_path):
     assert lines[0].startswith("fits: needs ") and "chance of running out: below 0.1 %" in lines[0]
     assert lines[1] == "mine.py:build: one training step of 16 examples, float32, adam"
     assert "memory held over one step" in done.stdout and "what would help" not in done.stdout
-    assert "counts: 19,210 parameters" in done.stdout
+    assert "counts, from the traced operations" in done.stdout and "19,210" in done.stdout
+    assert "time: at best " in done.stdout and "each operation reads and writes" in done.stdout
     done = trainload("estimate", "mine.py:lossless", cwd=tmp_path)
     assert done.returncode == 2 and "the loss function gives nothing" in done.stderr
 
@@ -191,7 +192,7 @@ def test_a_script_as_it_stands(tmp_path):
     done = trainload("estimate", "--script", "train.py", "--json", "--", "3", cwd=tmp_path,
                      env={"TRAINLOAD_ESTIMATES": str(tmp_path / "kept")})  # fmt: skip
     found = json.loads(done.stdout)
-    assert found["model"] == "train.py 3" and found["totals"] == {"parameters": 27}
+    assert found["model"] == "train.py 3" and found["totals"]["parameters"] == 27
     assert found["batch_size"] is None and found["memory"]["needed_bytes"] > 0
 
 
@@ -313,3 +314,46 @@ def test_wrong_graphs_are_one_clear_line(tmp_path):
     path.write_text("{}")
     done = trainload("estimate", str(path), "--classes", "3")
     assert done.returncode == 2 and "is a finished graph" in done.stderr
+
+
+def test_several_devices_are_ranked_by_whether_it_fits_and_the_room_left():
+    words = ("estimate", "vgg16", "--batch", "128", "--counts", "--device", "jetson-tx2,t4,h200,t4")
+    text = shown(*words)
+    assert text.startswith(
+        "surely fits none of 3 devices\nvgg16: one training step of 128 examples"
+    )
+    assert "no step was traced: --counts" in text and "at best a step" in text
+    found = json.loads(shown(*words, "--json"))
+    assert found["origin"] == "estimate" and found["format"] == 1
+    assert [one["rank"] for one in found["devices"]] == [1, 2, 3]
+    assert (
+        found["devices"][-1]["name"] == "jetson-tx2"
+    )  # the lower bound shows that it does not fit
+    assert found["devices"][-1]["fits"] is False and found["devices"][-1]["left_bytes"] is None
+    assert found["devices"][0]["estimate"]["totals"]["parameters"] == 138_357_544
+
+
+@TORCH
+def test_devices_that_it_fits_stand_first(tmp_path):
+    (tmp_path / "small.json").write_text(json.dumps({"name": "small", "memory_bytes": 300 << 20}))
+    names = f"{tmp_path / 'small.json'},t4,h200"
+    found = json.loads(shown("estimate", "alexnet", "--batch", "2", "--device", names, "--json"))
+    assert [one["name"] for one in found["devices"]] == ["h200", "t4", "small"]
+    assert [one["fits"] for one in found["devices"]] == [True, True, False]
+    left = [one["left_bytes"] for one in found["devices"]]
+    assert left == sorted(left, reverse=True) and left[-1] < 0
+    assert not found["devices"][-1]["estimate"]["memory"]["what_would_help"], "not asked for"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--device", "t4,h200", "--html", "x.html"), "--html shows one device"),
+        (("--device", "t4,h200", "--measure"), "--measure runs on this machine"),
+        (("--device", "t4,nothing-like-it"), "nothing-like-it"),
+        (("--device", ","), "name at least one device"),
+    ],
+)
+def test_what_several_devices_cannot_mean_is_one_line(words, said):
+    done = trainload("estimate", "lenet5", "--counts", *words)
+    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1

@@ -17,6 +17,7 @@ Examples:
   trainload estimate --script train.py --device rtx-4090 -- --epochs 3
   trainload estimate vgg16 --batch 256 --device t4 --html fits.html
   trainload estimate resnet50 --batch 32 --device a10 --what-if --json
+  trainload estimate resnet50 --batch 64 --device t4,a10,rtx-4090,h200
   trainload estimate mlp --batch 512 --samples 80909 --layers 5 --counts
   trainload estimate alexnet --classes 10 --input 3x224x224 --device ./mine.json
   trainload estimate resnet18 --batch 16 --measure
@@ -33,9 +34,13 @@ def estimate_verb(
     batch: int = typer.Option(1, help="Examples in a step.", min=1, max=10**8),
     optimizer: str = typer.Option("adam", help="sgd, adam, adamw, rmsprop or adagrad."),
     momentum: float = typer.Option(0.9, help="Of sgd; 0 for plain SGD."),
-    precision: str = typer.Option("float32", help="float32, or bf16 for autocast."),
+    precision: str = typer.Option(
+        "float32", help="float32, or autocast: bf16, or fp16 with its gradient scaler."
+    ),
     device: str | None = typer.Option(
-        None, help="A device of the catalogue, or the path of your own as JSON."
+        None,
+        help="A device of the catalogue, or the path of your own as JSON; several with commas "
+        "between them are ranked.",
     ),
     script: str | None = typer.Option(
         None, metavar="FILE", help="A torch script as it stands, in place of a model."
@@ -89,7 +94,7 @@ def estimate_verb(
     A function in your file takes the batch size and returns the module and a function without
     arguments that gives the loss of one batch.
     """
-    from trainload.api.estimating import estimate
+    from trainload.api.estimating import Estimates, estimate
     from trainload.cli.printing import write_page
     from trainload.cli.progress import ProgressLine
     from trainload.errors import UsageError
@@ -116,15 +121,18 @@ def estimate_verb(
     if script is not None:
         # What stands after -- is the script's, the first word included.
         arguments = [*([model] if model else []), *(arguments or [])]
+    chosen = _devices(device)
+    if html is not None and isinstance(chosen, list):
+        raise UsageError("--html shows one device: name one alone")
     with ProgressLine(quiet=as_json) as show:
         done = estimate(
             script or model,
             script=script is not None,
             arguments=arguments or [],
             batch_size=batch,
-            device=device,
-            target=target,  # type: ignore[arg-type]  # checked there
-            precision=precision,  # type: ignore[arg-type]
+            device=chosen,
+            target=target,
+            precision=precision,
             what_if=what_if,
             counts_only=counts,
             measure=measure,
@@ -136,11 +144,21 @@ def estimate_verb(
             **study,
             **options,
         )
+    if isinstance(done, Estimates):
+        typer.echo(_dump(done.to_json()) if as_json else done.to_text())
+        return
     typer.echo(_dump(done.to_json()) if as_json else done.to_text(layers))
     if html is not None:
         write_page(html, done.to_html())
         if not as_json:
             typer.echo(f"\n{html.resolve()}")
+
+
+def _devices(text: str | None) -> str | list[str] | None:
+    """One device, or several where commas stand between names; a file's own comma is its own."""
+    if text is None or "," not in text or Path(text).is_file():
+        return text
+    return [name for part in text.split(",") if (name := part.strip())]
 
 
 def _print_study(numbers: dict[str, int | None], study: dict[str, Any], as_json: bool) -> None:

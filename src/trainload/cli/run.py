@@ -46,7 +46,7 @@ def run_verb(
     batch_size: int | None = typer.Option(None, help="Examples in one step.", min=1),
     optimizer: str | None = typer.Option(None, help="adam, adamw, sgd, rmsprop or adagrad."),
     learning_rate: float | None = typer.Option(None, help="Step size of the optimizer."),
-    precision: str | None = typer.Option(None, help="float32 or bf16 (autocast)."),
+    precision: str | None = typer.Option(None, help="float32, or autocast: bf16, fp16 (torch)."),
     data: str | None = typer.Option(
         None,
         metavar="WORD",

@@ -21,6 +21,7 @@ from trainload.run.environments.environment import (
 )
 from trainload.run.environments.frameworks import FRAMEWORKS, find_framework
 from trainload.run.environments.interpreters import check_import, inspect_interpreter
+from trainload.run.environments.libraries import measure_libraries_bytes
 from trainload.run.progress import render_progress, show_as_text
 from trainload.run.recording import Recording, open_recording
 from trainload.run.request import (
@@ -62,6 +63,7 @@ __all__ = [
     "follow_op_trace",
     "inspect_interpreter",
     "list_environments",
+    "measure_libraries_bytes",
     "open_recording",
     "parse_build",
     "plan_continuation",

@@ -6,7 +6,9 @@ from typing import Literal, Optional, Tuple
 from trainload_worker.protocol.checked import Annotated, Bounds
 
 OptimizerName = Literal["adam", "adamw", "sgd", "rmsprop", "adagrad"]
-Precision = Literal["float32", "bf16"]
+Precision = Literal["float32", "bf16", "fp16"]
+HALVES = ("bf16", "fp16")
+"""Precisions of autocast; fp16 comes with a gradient scaler, and its range needs one."""
 Validate = Literal["epoch", "end", "never"]
 Loader = Literal["cache", "native"]
 Positive = Annotated[float, Bounds(above=0)]

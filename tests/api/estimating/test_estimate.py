@@ -61,7 +61,8 @@ def test_values_are_frozen_and_a_notebook_gets_a_frame():
     found = estimate("lenet5", counts_only=True)
     with pytest.raises(FrozenInstanceError):
         found.title = "other"
-    assert found._repr_html_().startswith("<iframe srcdoc=") and "script" not in found._repr_html_()
+    shown = found._repr_html_()
+    assert shown.startswith("<iframe srcdoc=") and "&lt;script" not in shown
 
 
 def test_study_r_from_numbers_alone():
@@ -129,3 +130,12 @@ def test_an_optimizer_may_be_given_whole():
     rule = Optimizer(name="sgd", momentum=0.0)
     found = estimate("mlp", optimizer=rule, counts_only=True)
     assert found.counts.bound.optimizer_bytes == 0 and found.choice.optimizer is rule
+
+
+def test_a_list_of_devices_gives_them_best_first():
+    found = estimate("vgg16", batch_size=128, device=["jetson-tx2", "t4"], counts_only=True)
+    assert [one.device.name for one in found] == ["t4", "jetson-tx2"] and len(found) == 2
+    assert found.fitting == () and found[1].fits is False
+    assert repr(found) == "<Estimates vgg16: t4 not known, jetson-tx2 does not fit>"
+    with pytest.raises(UsageError, match="at least one device"):
+        estimate("vgg16", device=[], counts_only=True)

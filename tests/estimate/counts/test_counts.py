@@ -192,3 +192,11 @@ def test_bf16_keeps_fewer_bytes_and_the_same_flop(name):
     half = estimate_step(graph, batch_size=32, precision="bf16")
     assert half.total("flop") == full.total("flop")
     assert half.total("kept_bytes") < full.total("kept_bytes")
+
+
+def test_fp16_counts_as_bf16():
+    halves = [
+        estimate_step(small_perceptron(), batch_size=2, precision=name) for name in ("bf16", "fp16")
+    ]
+    assert halves[0].layers == halves[1].layers
+    assert halves[0].fullest_bytes == halves[1].fullest_bytes

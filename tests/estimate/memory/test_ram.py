@@ -6,7 +6,11 @@ from hypothesis import strategies as st
 
 from trainload.estimate.memory.heap import PAGE_BYTES, GlibcHeap
 from trainload.estimate.memory.op_trace import Allocation, Free, Mark, Operation, TraceTensor
-from trainload.estimate.memory.ram import LIBRARIES_BYTES, estimate_ram
+from trainload.estimate.memory.ram import (
+    LIBRARIES_BYTES,
+    MOST_LIBRARIES_BYTES,
+    estimate_ram,
+)
 
 MIB = 1 << 20
 
@@ -145,8 +149,15 @@ def test_growth_is_the_heap_and_the_libraries_with_a_range_around_it(phases):
     events = [Mark(text=text, step=0) for text in phases]
     events[1:1] = [held(1, 50 * MIB)]
     events.insert(3, Free(storage=1))
-    found = estimate_ram(events)
+    found = estimate_ram(events, libraries_bytes=LIBRARIES_BYTES)
     span = found.growth_bytes
     assert span.value_bytes == found.heap_bytes + LIBRARIES_BYTES
     assert span.low_bytes < span.value_bytes < span.high_bytes
     assert found.heap_bytes >= found.held_bytes == 50 * MIB
+
+
+def test_without_a_measure_the_range_holds_builds_for_the_cpu_and_for_cuda():
+    events = [Mark(text="step begin", step=0), held(1, 50 * MIB)]
+    known = estimate_ram(events, libraries_bytes=MOST_LIBRARIES_BYTES).growth_bytes
+    either = estimate_ram(events).growth_bytes
+    assert either.low_bytes < known.low_bytes and either.high_bytes == known.high_bytes

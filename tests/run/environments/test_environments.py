@@ -17,6 +17,7 @@ from trainload.run import (
     find_environment,
     inspect_interpreter,
     list_environments,
+    measure_libraries_bytes,
     ready_interpreter,
     remove_environment,
     use_interpreter,
@@ -99,6 +100,20 @@ def test_an_interpreter_that_does_not_serve_is_one_line(
         use_interpreter("jax", python, tmp_path)
     assert "trainload env create jax" in str(caught.value) and "\n" not in str(caught.value)
     assert not (tmp_path / "jax.json").exists()
+
+
+@pytest.mark.parametrize("version", ["2.5.1", "2.14.0", "1.13.1+cu117"])
+def test_a_torch_outside_of_what_is_tested_is_refused_in_one_line(
+    tmp_path: Path, version: str
+) -> None:
+    python = fake_python(tmp_path / "bin", {"torch": version})
+    with pytest.raises(EnvironmentProblem) as caught:
+        ready_interpreter("torch", python, tmp_path)
+    assert f"has torch {version}; this version takes from 2.6 to below 2.14" in str(caught.value)
+    assert "trainload env create torch" in str(caught.value) and "\n" not in str(caught.value)
+    for accepted in ("2.6.0", "2.13.0+cpu"):
+        fake_python(tmp_path / "bin", {"torch": accepted})
+        assert ready_interpreter("torch", python, tmp_path) == python
 
 
 def test_one_that_is_gone_or_was_changed_is_said(tmp_path: Path) -> None:
@@ -242,3 +257,21 @@ def test_pip_s_failures_are_one_line_with_the_next_act(said: str, words: str) ->
     line = explain_failure("jax", [said])
     assert words in line and "trainload env use jax PYTHON" in line
     assert "\n" not in line and "http" not in line
+
+
+def test_what_libraries_take_is_measured_once_for_each_interpreter_and_version(
+    tmp_path: Path,
+) -> None:
+    tries = tmp_path / "tries"
+    then = f"echo x >> {tries}; echo 1234"
+    python = fake_python(tmp_path / "bin", {"torch": "2.13.0"}, then)
+    for _ in range(2):
+        assert measure_libraries_bytes("torch", python, tmp_path) == 1234
+    assert tries.read_text().count("x") == 1
+    fake_python(tmp_path / "bin", {"torch": "2.12.0"}, then)
+    assert measure_libraries_bytes("torch", python, tmp_path) == 1234
+    assert tries.read_text().count("x") == 2, "another version is measured again"
+    for said in ("echo null", "exit 3", "echo -5", "echo words"):
+        silent = fake_python(tmp_path / said.replace(" ", ""), {"torch": "2.13.0"}, said)
+        assert measure_libraries_bytes("torch", silent, tmp_path) is None
+    assert measure_libraries_bytes("jax", python, tmp_path) is None, "nobody measures it there"

@@ -278,3 +278,34 @@ def test_without_numpy_torch_draws_the_weights_itself_and_says_so(
             bound = math.sqrt(6 / linear.in_features)
             assert 0.9 * bound < linear.weight.abs().max().item() <= bound
             assert not linear.bias.any()
+
+
+def test_fp16_scales_the_loss_and_skips_a_step_that_overflows() -> None:
+    from trainload_worker.frameworks.torch.backend import step_scaled
+
+    plain, scaled = (torch.nn.Linear(4, 1, bias=False) for _ in range(2))
+    scaled.load_state_dict(plain.state_dict())
+    rows = torch.ones(2, 4)
+    rule = torch.optim.SGD(plain.parameters(), lr=0.1)
+    plain(rows).sum().backward()
+    rule.step()
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    own = torch.optim.SGD(scaled.parameters(), lr=0.1)
+    seen = []
+    step_scaled(
+        scaler, scaled(rows).sum(), own, lambda: seen.append(scaled.weight.grad.max().item())
+    )
+    assert seen == [16.0], "eight times the gradient"
+    assert torch.equal(plain.weight, scaled.weight)
+    before = scaled.weight.detach().clone()
+    own.zero_grad()
+    step_scaled(scaler, scaled(rows).sum() * float("inf"), own)
+    assert torch.equal(before, scaled.weight) and scaler.get_scale() == 4.0
+
+
+def test_fp16_is_for_gpus(tmp_path: Path) -> None:
+    from trainload_worker.frameworks.torch.backend import TorchBackend
+
+    spec = parse_spec(json.dumps(make_spec(tmp_path, "torch", training={"precision": "fp16"})))
+    with pytest.raises(FrameworkError, match="fp16 with its gradient scaler is for GPUs"):
+        TorchBackend(spec).open()

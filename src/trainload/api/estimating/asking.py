@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, overload
 
 from trainload.api.estimating.document import record_estimate
 from trainload.api.estimating.measured import measure_steps
-from trainload.api.estimating.memory import MemoryQuestion, answer_memory
+from trainload.api.estimating.memory import KnownTraces, MemoryQuestion, answer_memory
+from trainload.api.estimating.ranked import Estimates, rank_estimates
 from trainload.api.estimating.result import Estimate
 from trainload.api.estimating.sources import (
     GraphSource,
@@ -29,7 +30,7 @@ from trainload.hardware.catalogue import Device, find_device
 from trainload.record.estimates import keep_estimate
 from trainload.workload import Optimizer
 from trainload.workload.identity import workload_identity
-from trainload_worker.protocol.training import OptimizerName, Precision
+from trainload_worker.protocol.training import HALVES, OptimizerName, Precision
 
 if TYPE_CHECKING:
     from trainload.analyse.peaks import MeasuredSteps
@@ -38,15 +39,33 @@ if TYPE_CHECKING:
 
 LIMIT_S = 120.0
 COUNTS_ALONE = "no step was traced: --counts"
-_PRECISIONS = ("float32", "bf16")
+_PRECISIONS = ("float32", *HALVES)
 _Batch = Annotated[int, Bounds(low=1, high=10**8)]
+
+
+@overload
+def estimate(
+    what: str | Path | LayerGraph | Any,
+    *,
+    device: str | Path | Device | None = None,
+    **options: Any,
+) -> Estimate: ...
+
+
+@overload
+def estimate(
+    what: str | Path | LayerGraph | Any,
+    *,
+    device: list[Any] | tuple[Any, ...],
+    **options: Any,
+) -> Estimates: ...
 
 
 def estimate(
     what: str | Path | LayerGraph | Any,
     *,
     batch_size: int | None = None,
-    device: str | Path | Device | None = None,
+    device: str | Path | Device | list[Any] | tuple[Any, ...] | None = None,
     target: Target | None = None,
     precision: Precision = "float32",
     optimizer: OptimizerName | Optimizer = "adam",
@@ -65,7 +84,7 @@ def estimate(
     out: str | os.PathLike[str] = "runs",
     show: Callable[[str], None] | None = None,
     **model_options: Any,
-) -> Estimate:
+) -> Estimate | Estimates:
     """Whether a training step fits a device, why, and what would help; no GPU is needed.
 
     `what` is a built-in model's name (with its options as further names, such as `classes=10`), a
@@ -76,10 +95,11 @@ def estimate(
     this process and stays as it is.
 
     - `batch_size`: 1 unless told. Of a module it is what `loss` holds, and here only said.
-    - `device`: of the catalogue, or the path of one as JSON; `target`: whose choices the step
-      makes, default what the device is.
+    - `device`: of the catalogue, or the path of one as JSON; a list of them gives `Estimates`,
+      best device first; `target`: whose choices the step makes, default what the device is.
     - `optimizer` with `momentum` (of sgd), or an `Optimizer`.
-    - `what_if`: whether to try what would help; None: where the step does not surely fit.
+    - `what_if`: whether to try what would help; None: where the step does not surely fit the one
+      device that is asked about.
     - `counts_only`: counts and bounds, nothing is traced.
     - `measure`: a few real steps on this machine, kept as a run in `out`, instead of a trace.
     - `samples`, `variables`, `cells`: for study R's expressions.
@@ -95,32 +115,50 @@ def estimate(
     choice = StepChoice(
         batch_size=_batch(batch_size, source), precision=_precision(precision), optimizer=rule
     )
-    known = device if isinstance(device, Device | None) else find_device(str(device))
-    counts = None
-    if isinstance(source, GraphSource):
-        study = study_graph(source.graph, rule, samples=samples, variables=variables, cells=cells)
-        counts = count_graph(source.graph, choice, known, study)
-    question = MemoryQuestion(
-        source=source,
-        choice=choice,
-        device=known,
-        memory=find_device_memory(known, _target(target)),
-        python=python,
-        limit_s=limit_s,
-        what_if=what_if,
-        show=show,
-    )
-    answer, measured = _answer(question, counts_only=counts_only, measure=measure, out=out)
-    done = Estimate(
-        title=source.title,
-        choice=None if isinstance(source, ScriptSource) else choice,
-        device=known,
-        memory=answer,
-        counts=counts,
-        measured=measured,
-    )
-    _keep(done, source)
-    return done
+    several = isinstance(device, list | tuple)
+    devices = _devices(list(device) if isinstance(device, list | tuple) else [device])
+    if several and measure:
+        raise UsageError("--measure runs on this machine: name no devices, or one")
+    known = KnownTraces()
+    found = []
+    for one in devices:
+        counts = None
+        if isinstance(source, GraphSource):
+            study = study_graph(
+                source.graph, rule, samples=samples, variables=variables, cells=cells
+            )
+            counts = count_graph(source.graph, choice, one, study)
+        question = MemoryQuestion(
+            source=source,
+            choice=choice,
+            device=one,
+            memory=find_device_memory(one, _target(target)),
+            python=python,
+            limit_s=limit_s,
+            what_if=what_if or False if several else what_if,
+            show=show,
+            known=known,
+        )
+        answer, measured = _answer(question, counts_only=counts_only, measure=measure, out=out)
+        done = Estimate(
+            title=source.title,
+            choice=None if isinstance(source, ScriptSource) else choice,
+            device=one,
+            memory=answer,
+            counts=counts,
+            measured=measured,
+        )
+        _keep(done, source)
+        found.append(done)
+    return rank_estimates(found) if several else found[0]
+
+
+def _devices(asked: Sequence[str | Path | Device | None]) -> list[Device | None]:
+    """Those of the catalogue or of files, each once; UsageError where there is none."""
+    if not asked:
+        raise UsageError("device=[]: name at least one device; trainload devices lists them")
+    found = [one if isinstance(one, Device | None) else find_device(str(one)) for one in asked]
+    return list({None if one is None else one.name: one for one in found}.values())
 
 
 def _answer(

@@ -60,13 +60,28 @@ def record_estimate(done: Estimate) -> RecordedEstimate:
         else RecordedOptimizer(name=rule.name, momentum=rule.momentum),
         device=done.device.to_json() if done.device is not None else None,
         memory=_memory(done.memory, done.measured),
-        **(_of_code(done.memory) if counts is None else _of_graph(counts)),
+        **(_of_code(done) if counts is None else _of_graph(counts)),
     )
 
 
-def _of_code(memory: MemoryAnswer) -> Mapping[str, Any]:
-    """The user's own code has no graph, so only its parameters are told."""
-    return {} if memory.parameters is None else {"totals": {"parameters": memory.parameters}}
+def _of_code(done: Estimate) -> Mapping[str, Any]:
+    """The user's own code has no graph: counts are those of its traced operations."""
+    step, time = done.memory.step, done.time
+    if step is None:
+        return {}
+    counts: dict[str, Any] = {"parameters": step.parameters}
+    for phase in ("forward", "backward", "update"):
+        counts[f"{phase}_flop"] = step.flop(phase)
+        counts[f"{phase}_moved_bytes"] = step.moved_bytes(phase)
+    return {
+        "totals": {
+            **counts,
+            "flop": step.flop(),
+            "moved_bytes": step.moved_bytes(),
+            "intensity_flop_per_byte": step.intensity_flop_per_byte,
+        },
+        "time": None if time is None else {"bound": "roofline", **asdict(time)},
+    }
 
 
 def _of_graph(counts: Counted) -> Mapping[str, Any]:

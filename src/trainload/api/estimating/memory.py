@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from trainload.api.estimating.sources import GraphSource, ModuleSource, ScriptSource
@@ -25,6 +26,29 @@ LOSS_DECIDES = (
     "such as my.py:build"
 )
 
+LIBRARIES_UNKNOWN = (
+    "what torch's libraries take could not be measured in its interpreter: "
+    "the range holds builds for the CPU and for CUDA"
+)
+
+
+class KnownTraces:
+    """Traces of one step by whose choices it makes: devices of one capability share theirs."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, tuple[int, int]], Traced] = {}
+
+    def trace(self, question: MemoryQuestion, tracing: Tracing) -> Traced:
+        """The step as the question's device would do it; traced where it was not yet."""
+        from trainload.api.estimating.tracing import TraceJob
+
+        memory = question.memory
+        key = memory.target, memory.capability
+        if key not in self._found:
+            job = TraceJob(step=question.source.step(question.choice))
+            self._found[key] = tracing.trace(job, "the step")
+        return self._found[key]
+
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryQuestion:
@@ -41,6 +65,7 @@ class MemoryQuestion:
     what_if: bool | None
     """None: where the step does not surely fit."""
     show: Callable[[str], None] | None
+    known: KnownTraces = field(default_factory=lambda: KnownTraces())
 
     def answer_without(self, missing: str) -> MemoryAnswer:
         """That there is no estimate, and why."""
@@ -55,15 +80,14 @@ class MemoryQuestion:
 
 def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
     """The answer; for a graph what is missing is said in it, for the user's own code raised."""
-    from trainload.api.estimating.tracing import TraceJob, Tracing
+    from trainload.api.estimating.tracing import Tracing
+    from trainload.estimate.counts.traced import count_trace
     from trainload.estimate.memory.fit import estimate_memory
-    from trainload.estimate.memory.ram import estimate_ram
 
     memory = question.memory
     with Tracing(question.python, memory, question.limit_s, question.show) as tracing:
         try:
-            job = TraceJob(step=question.source.step(question.choice))
-            traced = tracing.trace(job, "the step")
+            traced = question.known.trace(question, tracing)
         except TrainloadError as error:
             if isinstance(error, UsageError) or not isinstance(question.source, GraphSource):
                 raise
@@ -75,16 +99,29 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
             estimate=None,
             missing=None,
             parameters=traced.parameters,
+            step=None
+            if isinstance(question.source, GraphSource)
+            else count_trace(traced.events, traced.parameters),
             notes=(*memory.notes, *traced.notes),
         )
         if memory.target == "cpu":
-            return replace(answer, ram=estimate_ram(traced.events))
+            return _with_ram(question, answer, traced)
         estimate = estimate_memory(traced.events, memory.temporaries_of, memory.room)
         answer = replace(answer, estimate=estimate)
         unsure = estimate.verdict in ("does not fit", "too close to call")
         if question.what_if if question.what_if is not None else unsure:
             return _with_help(question, answer, traced, tracing)
     return answer
+
+
+def _with_ram(question: MemoryQuestion, answer: MemoryAnswer, traced: Traced) -> MemoryAnswer:
+    """Resident memory, with what torch's libraries take in the interpreter that has it."""
+    from trainload.estimate.memory.ram import estimate_ram
+    from trainload.run import measure_libraries_bytes
+
+    taken = measure_libraries_bytes("torch", question.python or sys.executable)
+    notes = answer.notes if taken is not None else (*answer.notes, LIBRARIES_UNKNOWN)
+    return replace(answer, ram=estimate_ram(traced.events, libraries_bytes=taken), notes=notes)
 
 
 def _with_help(

@@ -13,6 +13,7 @@ from trainload.units import render_bytes
 if TYPE_CHECKING:
     from trainload.analyse.peaks import MeasuredSteps
     from trainload.estimate.counts.answer import Counted, StepChoice
+    from trainload.estimate.counts.bounds import TimeBoundEstimate
     from trainload.estimate.memory.answer import MemoryAnswer
     from trainload.estimate.memory.fit import Span, Verdict
     from trainload.hardware.catalogue import Device
@@ -89,6 +90,17 @@ class Estimate:
         return None if self.memory.ram is None else self.memory.ram.growth_bytes
 
     @property
+    def time(self) -> TimeBoundEstimate | None:
+        """How fast the step could be by the device's roofline; None without a device or counts."""
+        from trainload.estimate.counts.traced import estimate_traced_time
+
+        if self.counts is not None:
+            return self.counts.time
+        if self.memory.step is None or self.device is None:
+            return None
+        return estimate_traced_time(self.memory.step, self.device)
+
+    @property
     def missing(self) -> str | None:
         """Why nothing is known of the memory; None where something is."""
         return self.memory.missing
@@ -114,6 +126,7 @@ class Estimate:
             self.memory,
             self.head,
             counted=self.counts,
+            time=self.time,
             measured=self.measured,
             layers=layers,
         )

@@ -13,7 +13,7 @@ from trainload.api.estimating.sources import BuildSource, GraphSource, ModuleSou
 from trainload.api.estimating.tracing import Traced, TraceJob, Tracing
 from trainload.errors import TrainloadError
 from trainload.estimate.memory.accumulated import accumulate
-from trainload.estimate.memory.answer import Alternative, LargestBatch
+from trainload.estimate.memory.answer import TOLD_APART, Alternative, LargestBatch
 from trainload.estimate.memory.device import DeviceMemory
 from trainload.estimate.memory.fit import (
     MemoryEstimate,
@@ -23,7 +23,9 @@ from trainload.estimate.memory.fit import (
 )
 from trainload.estimate.memory.replay import goes_through, needed_bytes, remembered, replay_trace
 from trainload.estimate.memory.scaled_trace import ScaledTrace, match_traces
+from trainload.units import render_bytes
 from trainload.workload import Optimizer
+from trainload_worker.protocol.training import HALVES
 
 if TYPE_CHECKING:
     from trainload.estimate.counts.answer import StepChoice
@@ -34,6 +36,15 @@ MOST_TRACES = 6
 MOST_EXAMPLES = 10**8
 _BF16_FROM = (8, 0)
 """The capability from which GPUs have units for bf16; older ones gain no time by it."""
+_FP16_FROM = (7, 0)
+"""That from which they have such units for fp16."""
+
+FRAGMENTED = (
+    "holds {held} less at its fullest moment, but its tensors lie so in torch's cache that {idle} "
+    "between them can be neither used nor given back; "
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may avoid that"
+)
+"""Why a step that holds less may need more memory to go through."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +104,11 @@ def _by_gain(alternatives: Sequence[Alternative]) -> tuple[Alternative, ...]:
 def _jobs(asked: Asked) -> dict[str, TraceJob]:
     """The other ways by name, without those that are taken already."""
     jobs = {}
-    if asked.choice.precision != "bf16" and asked.device.capability >= _BF16_FROM:
-        jobs["bf16 autocast"] = asked.job(precision="bf16")
+    if asked.choice.precision not in HALVES:
+        if asked.device.capability >= _BF16_FROM:
+            jobs["bf16 autocast"] = asked.job(precision="bf16")
+        elif asked.device.capability >= _FP16_FROM:
+            jobs["fp16 autocast"] = asked.job(precision="fp16")
     jobs["activation checkpointing"] = asked.job(checkpoint_blocks=True)
     optimizer = asked.choice.optimizer
     if optimizer.name != "sgd":
@@ -106,6 +120,7 @@ def _jobs(asked: Asked) -> dict[str, TraceJob]:
 
 _OPTIONS = {
     "bf16 autocast": "--precision bf16",
+    "fp16 autocast": "--precision fp16",
     "sgd with momentum": "--optimizer sgd",
     "sgd without momentum": "--optimizer sgd --momentum 0",
 }
@@ -139,13 +154,23 @@ def _judged(
     asked: Asked, name: str, events: Sequence[Event], option: str | None, note: str | None
 ) -> Alternative:
     inside, room = remembered(asked.device.temporaries_of), asked.device.room
-    least = needed_bytes(events, inside, replay_trace(events, inside))
+    free = replay_trace(events, inside)
+    least = needed_bytes(events, inside, free)
     chance = chance_of_running_out(least, room)
+    before = asked.estimate
+    held_gain = before.allocated_bytes.value_bytes - free.peak_allocated_bytes
+    more = least - before.least_bytes
+    if more > TOLD_APART * least and held_gain > 0:
+        why = FRAGMENTED.format(
+            held=render_bytes(held_gain), idle=render_bytes(least - free.peak_allocated_bytes)
+        )
+        note = why if note is None else f"{note}; {why}"
     return Alternative(
         name=name,
         option=option,
         needed_bytes=least + room.overhead.value_bytes,
-        gain_bytes=asked.estimate.least_bytes - least,
+        gain_bytes=before.least_bytes - least,
+        held_gain_bytes=held_gain,
         verdict=judge(chance),
         running_out=chance,
         note=note,

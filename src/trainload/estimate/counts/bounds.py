@@ -8,6 +8,7 @@ from typing import Literal
 
 from trainload.estimate.counts.step import LayerEstimate, StepEstimate
 from trainload.hardware.catalogue import Device
+from trainload_worker.protocol.training import HALVES
 
 MemoryVerdict = Literal["does not fit", "not known"]
 
@@ -134,8 +135,8 @@ def layer_backward_s(layer: LayerEstimate, flop_per_s: float, bytes_per_s: float
 
 def _peak_name(step: StepEstimate, device: Device) -> str | None:
     """The fastest unit that may compute in this precision; None where no figure is stated."""
-    if step.precision == "bf16":
-        names = ["bf16_flop_per_s"]
+    if step.precision in HALVES:
+        names = [f"{step.precision}_flop_per_s"]
     else:
         # torch lets convolutions use TF32 where the device has it, and other products on request.
         names = ["float32_flop_per_s", "tf32_flop_per_s"]

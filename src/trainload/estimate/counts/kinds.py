@@ -13,12 +13,12 @@ from trainload.workload.graph.kind import Shape, Shapes
 from trainload.workload.graph.layers import Layer
 
 FLOAT32_BYTES = 4
-BF16_BYTES = 2
+HALF_BYTES = 2
 INT64_BYTES = 8
 MASK_BYTES = 1
 
 Cast = Literal["half", "float32", "none"]
-"""What autocast does: computes in bf16, computes in float32, or takes the inputs' type."""
+"""What autocast does: computes in half precision, in float32, or takes the inputs' type."""
 
 OwnBytes = Callable[[Layer, Shapes, int, int], int]
 """Bytes kept beside inputs and output: of the layer, its input shapes, batch, bytes a value."""

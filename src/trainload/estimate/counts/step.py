@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trainload.estimate.counts.kinds import (
-    BF16_BYTES,
     FLOAT32_BYTES,
+    HALF_BYTES,
     INT64_BYTES,
     KindRule,
     backward_flop,
@@ -21,6 +21,7 @@ from trainload.estimate.counts.kinds import (
 from trainload.estimate.counts.optimizers import state_bytes, update_moved_bytes
 from trainload.workload.graph.layers import Layer, LayerGraph
 from trainload.workload.spec import Optimizer, Precision
+from trainload_worker.protocol.training import HALVES
 
 LOSS = "(loss)"
 """The name of the row that stands for the loss; no layer of a graph can have it."""
@@ -39,7 +40,7 @@ class LayerEstimate:
     kept_bytes: int
     """Activations that stay from the forward pass until the backward pass."""
     weight_copy_bytes: int
-    """bf16 copies of weights that autocast makes and the backward pass needs."""
+    """Half-precision copies of weights that autocast makes and the backward pass needs."""
     forward_moved_bytes: int
     backward_moved_bytes: int
     update_moved_bytes: int
@@ -172,7 +173,7 @@ def _output_value(
 
 
 def _computed_bytes(rule: KindRule, precision: Precision) -> int:
-    return BF16_BYTES if precision == "bf16" and rule.cast == "half" else FLOAT32_BYTES
+    return HALF_BYTES if precision in HALVES and rule.cast == "half" else FLOAT32_BYTES
 
 
 def _is_cast(rule: KindRule, source: _Value, precision: Precision) -> bool:
@@ -222,7 +223,7 @@ def _moved_bytes(
     layer = value.layer
     if layer.kind == "input":
         return 0, 0
-    half = precision == "bf16" and rule.cast == "half"
+    half = precision in HALVES and rule.cast == "half"
     output = value.bytes(batch)
     inputs, casts, gradients = 0, 0, 0
     for source in sources:
@@ -234,9 +235,9 @@ def _moved_bytes(
         inputs += read
         if source.needs_gradient and not rule.passes_gradient:
             gradients += read
-    weights = layer.parameters * (BF16_BYTES if half else FLOAT32_BYTES)
+    weights = layer.parameters * (HALF_BYTES if half else FLOAT32_BYTES)
     table_rows = output if layer.kind == "embedding" else weights
-    weight_casts = layer.parameters * (FLOAT32_BYTES + BF16_BYTES) if half else 0
+    weight_casts = layer.parameters * (FLOAT32_BYTES + HALF_BYTES) if half else 0
     forward = 0 if rule.view else inputs + table_rows + output + extra_bytes + casts + weight_casts
     if not value.needs_gradient:
         return forward, 0
@@ -265,7 +266,7 @@ def _layer_row(
     needed = any(source.needs_gradient for source in sources)
     backward = backward_flop(layer, shapes, needed) if value.needs_gradient else 0
     kept = value.bytes(batch) if layer.name in holding.keeper else 0
-    half = precision == "bf16" and rule_of(layer).cast == "half"
+    half = precision in HALVES and rule_of(layer).cast == "half"
     # The product with the weights gives the input's gradient; without one, linear lets them go.
     copied = half and (needed or layer.kind in ("conv2d", "lstm", "self_attention"))
     matrices = [shape for shape in layer.parameter_shapes.values() if len(shape) > 1]
@@ -277,7 +278,7 @@ def _layer_row(
         forward_flop=batch * layer.flop_forward,
         backward_flop=batch * backward,
         kept_bytes=kept + holding.extra_bytes.get(layer.name, 0),
-        weight_copy_bytes=BF16_BYTES * sum(map(math.prod, matrices)) if copied else 0,
+        weight_copy_bytes=HALF_BYTES * sum(map(math.prod, matrices)) if copied else 0,
         forward_moved_bytes=moved[0],
         backward_moved_bytes=moved[1],
         update_moved_bytes=update_moved_bytes(optimizer, layer.parameters),
@@ -294,7 +295,7 @@ def _loss_row(output: _Value, batch: int) -> LayerEstimate:
     logits = output.bytes(batch)
     logarithms = batch * math.prod(shape) * FLOAT32_BYTES
     labels = batch * math.prod(shape[:-1]) * INT64_BYTES
-    cast = logits if output.value_bytes == BF16_BYTES else 0
+    cast = logits if output.value_bytes == HALF_BYTES else 0
     return LayerEstimate(
         name=LOSS,
         kind="cross_entropy",

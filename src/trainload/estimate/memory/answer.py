@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trainload.estimate.counts.traced import TracedStep
 from trainload.estimate.memory.fit import MemoryEstimate, Verdict
 from trainload.estimate.memory.ram import RamEstimate
 from trainload.hardware.catalogue import Device
+
+TOLD_APART = 0.01
+"""Share of a need below which two needs are the same: each is found within half of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +28,20 @@ class Alternative:
     """None where it could not be estimated."""
     gain_bytes: int | None
     """Less than without it; negative where it needs more."""
+    held_gain_bytes: int | None = None
+    """Less held at the fullest moment; a step may hold less and yet need more, since what lies
+    between its tensors in the allocator's cache cannot always be used or given back."""
     verdict: Verdict
     running_out: float | None
     note: str | None = None
-    """How it was found, or why it is not known."""
+    """How it was found, or why it is not known, or why it needs more."""
+
+    @property
+    def helps(self) -> bool | None:
+        """Whether it needs less, by more than needs are told apart; None where it is not known."""
+        if self.gain_bytes is None or self.needed_bytes is None:
+            return None
+        return self.gain_bytes > TOLD_APART * self.needed_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +69,8 @@ class MemoryAnswer:
     """Of training on a processor."""
     parameters: int | None = None
     """Of the traced model."""
+    step: TracedStep | None = None
+    """Counts of the traced step, for code that has no layer graph."""
     alternatives: tuple[Alternative, ...] = ()
     largest_batch: LargestBatch | None = None
     notes: tuple[str, ...] = ()

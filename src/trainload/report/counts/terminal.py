@@ -12,6 +12,7 @@ from trainload.estimate import (
 )
 from trainload.estimate.counts.answer import Counted, Study
 from trainload.estimate.counts.bounds import NOT_IN_THE_BOUND
+from trainload.estimate.counts.traced import TracedStep
 from trainload.hardware.catalogue import Device
 from trainload.units import MISSING, render_bytes, render_flop, render_seconds
 
@@ -40,6 +41,26 @@ def render_counts(
     if layers:
         parts += ["", *_layer_lines(step, layers)]
     return [*parts, "", render_study(counted.study)]
+
+
+def render_traced_counts(
+    step: TracedStep, time: TimeBoundEstimate | None, device: Device | None
+) -> list[str]:
+    """Time and counts of a step that has a trace and no graph, each part behind an empty line."""
+    parts = []
+    if time is not None and device is not None:
+        parts += ["", *_time_lines(time, device, None)]
+    intensity = step.intensity_flop_per_byte
+    rows = [
+        ("parameters", f"{step.parameters:,}"),
+        ("FLOPs forward", render_flop(step.flop("forward"))),
+        ("FLOPs backward", render_flop(step.flop("backward"))),
+        ("bytes moved forward", render_bytes(step.moved_bytes("forward"))),
+        ("bytes moved backward", render_bytes(step.moved_bytes("backward"))),
+        ("bytes moved by the update", render_bytes(step.moved_bytes("update"))),
+        ("arithmetic intensity", MISSING if intensity is None else f"{intensity:.3g} FLOP/byte"),
+    ]
+    return [*parts, "", *_count_lines("counts, from the traced operations", rows)]
 
 
 def render_study(study: Study) -> str:
@@ -104,7 +125,7 @@ def _bound_lines(bound: MemoryBoundEstimate, *, brief: bool) -> list[str]:
         ("  gradients", bound.gradient_bytes),
         ("  optimizer state", bound.optimizer_bytes),
         ("  activations kept for backward", bound.kept_bytes),
-        ("  bf16 copies of weights", bound.weight_copy_bytes),
+        ("  copies of weights by autocast", bound.weight_copy_bytes),
     ]
     shown = [(name, render_bytes(size)) for name, size in rows if size]
     shown.append(("  sum of all parts", render_bytes(bound.sum_bytes)))
@@ -117,19 +138,21 @@ def _bound_lines(bound: MemoryBoundEstimate, *, brief: bool) -> list[str]:
     ]
 
 
-def _time_lines(time: TimeBoundEstimate, device: Device, step: StepEstimate) -> list[str]:
+def _time_lines(time: TimeBoundEstimate, device: Device, step: StepEstimate | None) -> list[str]:
+    """`step` is None where only a script knows how many examples it has."""
     if time.missing is not None:
         return [f"time: no estimate: {time.missing}"]
-    assert time.step_s is not None and time.peak is not None
+    assert time.step_s is not None
     parts = (("forward", time.forward_s), ("backward", time.backward_s), ("update", time.update_s))
-    peak = time.peak.removesuffix("_flop_per_s")
-    rate = f"{step.batch_size / time.step_s:,.4g} examples/s"
+    peak = (time.peak or "").removesuffix("_flop_per_s")
+    rate = f", at most {step.batch_size / time.step_s:,.4g} examples/s" if step else ""
+    reader = "layer" if step else "operation"
     return [
         f"time: at best {render_seconds(time.step_s)} a step on {device.title} (an estimate by "
-        f"roofline, a bound), at most {rate}",
+        f"roofline, a bound){rate}",
         "  " + ", ".join(f"{name} {render_seconds(value)}" for name, value in parts),
-        f"  FLOPs alone at the {peak} peak: {render_seconds(time.compute_s)}; each layer reads and "
-        "writes memory once, which caches and fused kernels can avoid",
+        f"  FLOPs alone at the {peak} peak: {render_seconds(time.compute_s)}; each {reader} reads "
+        "and writes memory once, which caches and fused kernels can avoid",
     ]
 
 
@@ -143,8 +166,12 @@ def _total_lines(step: StepEstimate) -> list[str]:
         ("bytes moved by the update", render_bytes(step.total("update_moved_bytes"))),
         ("arithmetic intensity", f"{step.intensity_flop_per_byte:.3g} FLOP/byte"),
     ]
+    return _count_lines("counts", rows)
+
+
+def _count_lines(title: str, rows: list[tuple[str, str]]) -> list[str]:
     width = max(len(name) for name, _ in rows)
-    return ["counts", *(f"  {name.ljust(width)}  {value}" for name, value in rows)]
+    return [title, *(f"  {name.ljust(width)}  {value}" for name, value in rows)]
 
 
 def _layer_lines(step: StepEstimate, count: int) -> list[str]:

@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from trainload.analyse.peaks import MeasuredSteps
 from trainload.columns import render_columns
 from trainload.estimate.counts.answer import Counted
-from trainload.estimate.memory.answer import Alternative, MemoryAnswer
+from trainload.estimate.counts.bounds import TimeBoundEstimate
+from trainload.estimate.memory.answer import TOLD_APART, Alternative, MemoryAnswer
 from trainload.estimate.memory.fit import MemoryEstimate, Span
 from trainload.estimate.memory.ram import RamEstimate
 from trainload.estimate.memory.replay import CATEGORIES, CurvePoint, thin_curve
-from trainload.report.counts.terminal import render_bound_verdict, render_counts
+from trainload.report.counts.terminal import (
+    render_bound_verdict,
+    render_counts,
+    render_traced_counts,
+)
 from trainload.report.memory.wording import (
     NO_LAYER,
     SPANS,
@@ -39,12 +44,14 @@ def render_step(
     head: str,
     *,
     counted: Counted | None,
+    time: TimeBoundEstimate | None = None,
     measured: MeasuredSteps | None = None,
     layers: int = 10,
 ) -> str:
     """The verdict first, why, what would help; then bounds, counts, layers and study R.
 
-    `head` says what is trained and how in one line; `counted` is None for the user's own code.
+    `head` says what is trained and how in one line; `counted` is None for the user's own code,
+    whose traced step has counts, and a `time` where a device is named.
     """
     traced = answer.estimate is not None or answer.ram is not None
     if measured is not None:
@@ -57,8 +64,8 @@ def render_step(
         parts.append(f"only a lower bound: {answer.missing}")
     if counted is not None:
         parts += render_counts(counted, answer.device, layers=layers, traced=traced)
-    elif answer.parameters is not None:
-        parts += ["", f"counts: {answer.parameters:,} parameters"]
+    elif answer.step is not None:
+        parts += render_traced_counts(answer.step, time, answer.device)
     return "\n".join(parts)
 
 
@@ -66,7 +73,8 @@ def memory_lines(answer: MemoryAnswer, head: str) -> list[str]:
     """The verdict, what is trained, why, and what would help; nothing where nothing was traced."""
     estimate = answer.estimate
     if answer.ram is not None:
-        return [render_verdict(answer) or "", head, "", *_ram_lines(answer.ram)]
+        notes = [f"  {note}" for note in all_notes(answer)]
+        return [render_verdict(answer) or "", head, "", *_ram_lines(answer.ram), *notes]
     if estimate is None:
         return []
     lines = [render_verdict(answer) or "", head, "", "why", *_span_lines(estimate)]
@@ -180,7 +188,8 @@ def _phase_line(points: tuple[CurvePoint, ...]) -> str:
 
 def _help_lines(answer: MemoryAnswer) -> list[str]:
     lines = ["what would help"]
-    rows = [_help_row(one) for one in answer.alternatives]
+    vain = [one for one in answer.alternatives if one.helps is False]
+    rows = [_help_row(one) for one in answer.alternatives if one.helps is not False]
     titles = ("  ", "needs", "less by", "then", "")
     if rows:
         lines += render_columns(titles, rows, right={1, 2}).splitlines()
@@ -188,7 +197,15 @@ def _help_lines(answer: MemoryAnswer) -> list[str]:
     if largest is not None:
         said = "none" if largest.batch_size is None else f"{largest.batch_size:,}"
         lines.append(f"  largest batch that fits: {said} ({largest.note})")
+    if vain:
+        lines += ["what would not help", *map(_vain_line, vain)]
     return lines
+
+
+def _vain_line(one: Alternative) -> str:
+    gain, needed = one.gain_bytes or 0, one.needed_bytes or 0
+    said = f"needs {render_gain(gain)}" if gain < -TOLD_APART * needed else "needs as much"
+    return f"  {one.name}: {said}" + (f"; {one.note}" if one.note else "")
 
 
 def _help_row(one: Alternative) -> tuple[str, ...]:

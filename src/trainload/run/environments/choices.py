@@ -1,4 +1,4 @@
-"""Small files that say which interpreter each framework uses, and which imports have succeeded.
+"""Small files that say which interpreter each framework uses, and what was found out about it.
 
 Sole owner of the names in the environments' folder; starts no interpreter.
 """
@@ -95,6 +95,32 @@ def forget_imports(folder: Path, framework: str) -> None:
         (folder / _imports_name(framework)).unlink(missing_ok=True)
     except OSError:
         pass  # nobody could write it either
+
+
+def known_libraries_bytes(
+    folder: Path, framework: str, python: str, versions: Mapping[str, str]
+) -> int | None:
+    """What the libraries of this very interpreter took when it was measured; None if never."""
+    kept = _load(folder / _libraries_name(framework)).get(python)
+    if not isinstance(kept, list) or len(kept) != 3 or kept[:2] != _mark(python, versions):
+        return None
+    return kept[2] if isinstance(kept[2], int) else None
+
+
+def note_libraries_bytes(
+    folder: Path, framework: str, python: str, versions: Mapping[str, str], size_bytes: int
+) -> None:
+    """Remember it; where that cannot be written it is measured again next time."""
+    known = _load(folder / _libraries_name(framework))
+    kept = {**known, python: [*_mark(python, versions), size_bytes]}
+    try:
+        _save(folder, _libraries_name(framework), kept)
+    except OSError:
+        pass
+
+
+def _libraries_name(framework: str) -> str:
+    return f"{framework}.libraries"
 
 
 def _imports_name(framework: str) -> str:

@@ -1,5 +1,6 @@
 """torch: layer graphs, and the watching of programs that were written without us.
 
 Its own files: `clock` times CUDA steps, `leader` finds the optimizer that ends a program's steps,
-`modules` names modules, `weights` loads the initial weights, `steps_of_build` runs a user's model.
+`modules` names modules, `weights` loads the initial weights, `steps_of_build` runs a user's model,
+`libraries` measures what torch takes by being used.
 """

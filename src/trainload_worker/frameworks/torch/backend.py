@@ -42,6 +42,9 @@ from trainload_worker.training.step_clocks import StepClock as StepClock
 _EVALUATION_ROWS = 4096
 """Of plain features, which are small; other rows are evaluated in the batches of training."""
 
+HALF_TYPES: Mapping[str, Any] = {"bf16": torch.bfloat16, "fp16": torch.float16}
+"""What autocast computes in, by precision."""
+FP16_ON_CPU = "fp16 with its gradient scaler is for GPUs; on the CPU choose bf16 or float32"
 _FORMS: Mapping[str, Any] = {"float32": torch.float32, "uint8": torch.uint8, "int64": torch.int64}
 
 
@@ -57,7 +60,8 @@ class TorchBackend:
         self._spec = spec
         self._device = torch.device("cuda:0" if spec.setting.accelerators else "cpu")
         self._on_cuda = self._device.type == "cuda"
-        self._bf16 = spec.training.precision == "bf16"
+        self._half = HALF_TYPES.get(spec.training.precision)
+        self._scaler: Any = None
         self._clock: StepClock
         self.state: TorchState
         self.feed: Feed
@@ -87,9 +91,11 @@ class TorchBackend:
             accelerators.append(_describe_accelerator(self._device))
             if len(setting.accelerators) > 1:
                 notes.append("torch trains on the first accelerator of the setting alone")
+        if self._half is torch.float16 and not self._on_cuda:
+            raise FrameworkError(FP16_ON_CPU)
         if not can_draw():
             notes.append(NOTE_WITHOUT_NUMPY)
-        if self._bf16 and self._on_cuda and not torch.cuda.is_bf16_supported():
+        if self._half is torch.bfloat16 and self._on_cuda and not _has_bf16():
             notes.append("this accelerator has no bf16 arithmetic of its own")
         return Opened(
             version=str(torch.__version__),
@@ -107,6 +113,8 @@ class TorchBackend:
         self._model = GraphModule(graph).to(self._device)
         load_initial_weights(self._model, graph, self._spec.seeds.weights)
         self._optimizer = build_optimizer(self._spec.training.optimizer, self._model)
+        if self._half is torch.float16:
+            self._scaler = torch.amp.GradScaler(self._device.type)
         self.state = TorchState(self._spec, self._model, self._optimizer)
         entry = next(layer for layer in graph.layers if layer.kind == "input")
         self._features, self._labels = _wrap(dataset, entry.output_shape)
@@ -130,13 +138,16 @@ class TorchBackend:
         examples, targets = self.feed.take(rows)
         inputs, targets = _normalise(self._to_device(examples)), self._to_device(targets)
         self._optimizer.zero_grad(set_to_none=True)
-        if self._bf16:
-            with torch.autocast(self._device.type, torch.bfloat16):
+        if self._half is not None:
+            with torch.autocast(self._device.type, self._half):
                 loss = batch_loss(self._model(inputs), targets)
         else:
             loss = batch_loss(self._model(inputs), targets)
-        loss.backward()
-        self._optimizer.step()
+        if self._scaler is None:
+            loss.backward()
+            self._optimizer.step()
+        else:
+            step_scaled(self._scaler, loss, self._optimizer)
         self._clock.mark(loss)
 
     def collect(self, drain: bool) -> StepBatch:
@@ -146,7 +157,8 @@ class TorchBackend:
     def evaluate(self) -> Evaluation:
         """Runs over the validation rows in chunks; sums stay on the device until the end."""
         tally = _Tally(self._class_count, self._device, self._spec.training.top)
-        autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16)
+        half = self._half or torch.bfloat16
+        autocast = torch.autocast(self._device.type, half, enabled=self._half is not None)
         self._model.eval()
         with torch.no_grad(), autocast:
             for index in self._validation_rows.split(self._chunk_rows):
@@ -234,6 +246,23 @@ def _ranks(scores: Any, targets: Any) -> Any:
     own = scores.gather(1, targets)
     earlier = torch.arange(scores.shape[1], device=scores.device) < targets
     return ((scores > own) | ((scores == own) & earlier)).sum(dim=1)
+
+
+def step_scaled(scaler: Any, loss: Any, optimizer: Any, before_update: Any = None) -> None:
+    """Backward pass and update in fp16: the loss is scaled, gradients that overflowed are skipped.
+
+    The scaler asks the device whether they did, so the host waits for each step.
+    """
+    scaler.scale(loss).backward()
+    if before_update is not None:
+        before_update()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def _has_bf16() -> bool:
+    """Whether the GPU has units for it; torch emulates it on the others."""
+    return bool(torch.cuda.get_device_capability() >= (8, 0))
 
 
 def batch_loss(scores: Any, targets: Any) -> Any:

@@ -5,10 +5,11 @@ from trainload_worker.protocol.offers import NativeLoader, Offer
 OFFER = Offer(
     name="torch",
     distributions=("torch",),
-    lowest=(1, 13),
-    below=(3, 0),
+    # What `make test-wheels` and `make test` run the tests with, at both ends.
+    lowest=(2, 6),
+    below=(2, 14),
     modules=("torch",),
-    precisions=("float32", "bf16"),
+    precisions=("float32", "bf16", "fp16"),
     scripts=True,
     script_layers=True,
     graph_layers=("cpu", "cuda"),

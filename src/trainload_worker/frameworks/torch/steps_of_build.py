@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 _NAMES = ("Adam", "AdamW", "SGD", "RMSprop", "Adagrad")
+_HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _RULES = {name.lower(): getattr(torch.optim, name) for name in _NAMES}
 
 
@@ -29,13 +30,17 @@ def main(
     model.train()
     options = {"momentum": float(momentum)} if rule == "sgd" else {}
     optimizer = _RULES[rule](model.parameters(), lr=1e-4, **options)
+    if precision == "fp16" and kind == "cpu":
+        raise SystemExit("fp16 with its gradient scaler is for GPUs; torch finds none here")
+    scaler = torch.amp.GradScaler(kind, enabled=precision == "fp16")
+    half = _HALVES.get(precision)
     for _ in range(int(steps)):
         optimizer.zero_grad(set_to_none=True)
-        half = torch.autocast(kind, torch.bfloat16) if precision == "bf16" else None
-        with half or contextlib.nullcontext():
+        with contextlib.nullcontext() if half is None else torch.autocast(kind, half):
             found = loss()
-        found.backward()
-        optimizer.step()
+        scaler.scale(found).backward()
+        scaler.step(optimizer)
+        scaler.update()
 
 
 def _load(path: str, name: str) -> Any:

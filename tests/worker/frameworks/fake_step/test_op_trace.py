@@ -36,6 +36,8 @@ BUILDS = {
     "attention_bf16": {"function": "attention", "precision": "bf16"},
     "attention_ampere": {"function": "attention", "precision": "bf16", "capability": [8, 0]},
     "residual": {},
+    "residual_bf16": {"function": "residual", "precision": "bf16"},
+    "residual_fp16": {"function": "residual", "precision": "fp16"},
     "recurrent": {},
     "recurrent_bf16": {"function": "recurrent", "precision": "bf16"},
     "residual_turing": {"function": "residual", "precision": "bf16", "capability": [7, 5]},
@@ -47,6 +49,7 @@ BUILDS = {
     "residual_cpu": {"function": "residual", "target": "cpu"},
     "plain_sgd": {"function": "residual", "optimizer": "sgd"},
 }
+FP16_ON_CPU = {"function": "perceptron", "target": "cpu", "precision": "fp16"}
 PROBLEMS = {
     "branches": "op_trace_models.py line {line}: the step branches on the value of a tensor",
     "chooses": "the size of what aten.index.Tensor gives depends on numbers",
@@ -99,6 +102,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in PROBLEMS:
         limit_s = 1.0 if name == "never_ends" else 60.0
         documents.append(make_document(folder, name, limit_s=limit_s))
+    documents.append(make_document(folder, "fp16_cpu", **FP16_ON_CPU))
     zoo = make_document(folder, "resnet18")
     options = {"batch_size": 8, "optimizer": "adamw"}
     documents.append({**zoo, **graph_parts(assemble_workload("resnet18", options))})
@@ -388,3 +392,21 @@ def test_a_worker_is_spawned_and_its_word_becomes_an_error(tmp_path: Path) -> No
 def test_what_names_no_build_function_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_build(text, batch_size=8)
+
+
+def test_fp16_is_bf16_and_a_scaler(folder: Path) -> None:
+    _, wide = load(folder, "residual_bf16")
+    _, events = load(folder, "residual_fp16")
+    names = [event.name for event in events if isinstance(event, Operation)]
+    check = "aten._amp_foreach_non_finite_check_and_unscale_.default"
+    assert names.count(check) == names.count("aten._amp_update_scale_.default") == 2
+    kinds = {out.dtype for e in events if isinstance(e, Operation) for out in e.outputs}
+    assert "float16" in kinds and "bfloat16" not in kinds
+    # Its scale, growth count and flags are a few numbers beside what bf16 holds.
+    assert 0 < len([n for n in names if "amp" in n]) <= 4
+    for category in ("weight", "gradient", "optimizer"):
+        assert sum_bytes(events, category) == sum_bytes(wide, category)
+
+
+def test_fp16_is_refused_on_the_cpu(folder: Path) -> None:
+    assert "fp16 with its gradient scaler is for GPUs" in (reason(folder, "fp16_cpu") or "")

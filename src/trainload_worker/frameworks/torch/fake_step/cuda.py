@@ -6,6 +6,7 @@ Changes torch's own functions for the rest of the process, which traces and then
 from __future__ import annotations
 
 import contextlib
+import importlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,11 +24,12 @@ _DOING_NOTHING = (
     *("_lazy_init", "init", "set_device", "synchronize", "empty_cache", "ipc_collect"),
     *("manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all"),
     *("set_stream", "set_per_process_memory_fraction", "reset_peak_memory_stats"),
-    *("reset_max_memory_allocated", "reset_accumulated_memory_stats"),
+    *("reset_max_memory_allocated", "reset_max_memory_cached", "reset_accumulated_memory_stats"),
 )
 _ZERO = (
     *("current_device", "_exchange_device", "_maybe_exchange_device", "utilization"),
     *("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"),
+    *("memory_cached", "max_memory_cached"),
 )
 """Functions of torch.cuda whose answer is 0: the only device, and memory that nobody counts."""
 
@@ -91,6 +93,8 @@ def _answer_questions(capability: tuple[int, int]) -> None:
         "get_device_name": lambda *_args: properties.name,
         "get_device_capability": lambda *_args: capability,
         "get_device_properties": lambda *_args: properties,
+        "is_current_stream_capturing": lambda: False,
+        "get_arch_list": list,
         "mem_get_info": lambda *_args: (_MEMORY_BYTES, _MEMORY_BYTES),
         "memory_stats": lambda *_args: {},
         "memory_summary": lambda *_args, **_kwargs: "",
@@ -111,7 +115,8 @@ def _answer_questions(capability: tuple[int, int]) -> None:
     torch.backends.cudnn.is_available = lambda: True
     torch.backends.cudnn.version = lambda: _CUDNN_VERSION
     torch.backends.cudnn.is_acceptable = lambda tensor: getattr(tensor, "is_cuda", False)
-    torch.backends.cudnn.rnn.get_cudnn_mode = _RNN_MODES.__getitem__
+    rnn: Any = importlib.import_module("torch.backends.cudnn.rnn")  # older torch waits with it
+    rnn.get_cudnn_mode = _RNN_MODES.__getitem__
     torch._use_cudnn_rnn_flatten_weight = lambda: True
     _name_devices()
 

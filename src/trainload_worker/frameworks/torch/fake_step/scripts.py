@@ -76,9 +76,7 @@ class _ScriptWatch:
         _keep_loaders_here()
         torch.isfinite = _finite
         torch.Tensor.isfinite = _finite
-        torch.amp.GradScaler._maybe_opt_step = lambda _self, optimizer, _state, *args, **kwargs: (
-            optimizer.step(*args, **kwargs)
-        )
+        step_without_asking()
         self._tracer.dispatch.check = None
 
     def begin_backward(self) -> None:
@@ -117,6 +115,13 @@ class _ScriptWatch:
         if tracer.steps >= tracer.spec.iterations + (1 if self._others else 0):
             raise Enough
         self._begin()
+
+
+def step_without_asking() -> None:
+    """Has gradient scalers take every gradient for finite: whether it is stands in no trace."""
+    torch.amp.GradScaler._maybe_opt_step = lambda _self, optimizer, _state, *args, **kwargs: (
+        optimizer.step(*args, **kwargs)
+    )
 
 
 def _finite(tensor: Any) -> Any:

@@ -15,7 +15,12 @@ import torch
 
 from trainload_worker.data.dataset import PIXEL_SCALE, PIXEL_SHIFT
 from trainload_worker.errors import WorkerProblem
-from trainload_worker.frameworks.torch.backend import batch_loss
+from trainload_worker.frameworks.torch.backend import (
+    FP16_ON_CPU,
+    HALF_TYPES,
+    batch_loss,
+    step_scaled,
+)
 from trainload_worker.frameworks.torch.fake_step.moving import (
     adopt_batch,
     adopt_large,
@@ -23,7 +28,7 @@ from trainload_worker.frameworks.torch.fake_step.moving import (
     keep_identities,
     move,
 )
-from trainload_worker.frameworks.torch.fake_step.scripts import trace_script
+from trainload_worker.frameworks.torch.fake_step.scripts import step_without_asking, trace_script
 from trainload_worker.frameworks.torch.fake_step.trace import TraceProblem, Tracer, explain
 from trainload_worker.frameworks.torch.graph import GraphModule
 from trainload_worker.frameworks.torch.optimizers import build_optimizer
@@ -71,11 +76,14 @@ def _run_steps(tracer: Tracer, model: Any, loss: Any, training: Training) -> Non
     optimizer = build_optimizer(training.optimizer, model)
     tracer.layers.know(model)
     tracer.begin([model])
+    scaler = _scaler(tracer, training.precision)
     for _ in range(tracer.spec.iterations):
-        _run_step(tracer, model, loss, optimizer, training)
+        _run_step(tracer, model, loss, optimizer, training, scaler)
 
 
-def _run_step(tracer: Tracer, model: Any, loss: Any, optimizer: Any, training: Any) -> None:
+def _run_step(
+    tracer: Tracer, model: Any, loss: Any, optimizer: Any, training: Any, scaler: Any
+) -> None:
     """One step as the torch backend does it; its tensors are freed when it returns."""
     tracer.begin_step()
     optimizer.zero_grad(set_to_none=True)
@@ -83,18 +91,37 @@ def _run_step(tracer: Tracer, model: Any, loss: Any, optimizer: Any, training: A
         found = _checked(loss)
     tracer.begin_backward()
     try:
-        found.backward()
+        _go_back(tracer, found, optimizer, model, scaler)
     except Exception as error:
-        raise _said(error, "the backward pass") from error
-    tracer.begin_update(model.parameters())
-    optimizer.step()
+        raise _said(error, "the backward pass or the update") from error
     tracer.end_step(optimizer)
 
 
+def _go_back(tracer: Tracer, loss: Any, optimizer: Any, model: Any, scaler: Any) -> None:
+    """The backward pass and the update."""
+    if scaler is not None:
+        step_scaled(scaler, loss, optimizer, lambda: tracer.begin_update(model.parameters()))
+        return
+    loss.backward()
+    tracer.begin_update(model.parameters())
+    optimizer.step()
+
+
 def _autocast(tracer: Tracer, precision: str) -> Any:
-    if precision != "bf16":
+    half = HALF_TYPES.get(precision)
+    if half is None:
         return contextlib.nullcontext()
-    return torch.autocast(tracer.device.type, torch.bfloat16)
+    return torch.autocast(tracer.device.type, half)
+
+
+def _scaler(tracer: Tracer, precision: str) -> Any:
+    """The gradient scaler of fp16, which takes every gradient for finite; None elsewhere."""
+    if precision != "fp16":
+        return None
+    if not tracer.on_cuda:
+        raise TraceProblem(FP16_ON_CPU)
+    step_without_asking()
+    return torch.amp.GradScaler(tracer.device.type)
 
 
 def _checked(loss: Any) -> Any:

@@ -272,7 +272,8 @@ def open_autograd() -> None:
     """Lets autograd take XLA tensors, and `.to` the word cuda, in a build that has neither.
 
     torch asks a device's guard which of its devices is meant. It offers no call to set one, so the
-    meta device's entry in its table of guards is copied; an entry that is there is left as it is.
+    meta device's entry in its table of guards is copied over both. A build for CUDA has an entry
+    of its own, which asks the driver: that answers with an error where no driver is, or no GPU.
     """
     folder = os.path.join(os.path.dirname(torch.__file__), "lib")
     name = {"darwin": "libc10.dylib", "win32": "c10.dll"}.get(sys.platform, "libc10.so")
@@ -285,8 +286,7 @@ def open_autograd() -> None:
             "measure a few real steps instead: --measure"
         ) from error
     for kind in (_DEVICE_TYPE_CUDA, _DEVICE_TYPE_XLA):
-        if not guards[kind]:
-            guards[kind] = guards[_DEVICE_TYPE_META]
+        guards[kind] = guards[_DEVICE_TYPE_META]
 
 
 def means_cuda(device: Any) -> bool:

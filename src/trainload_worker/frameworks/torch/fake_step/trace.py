@@ -28,12 +28,12 @@ from trainload_worker.frameworks.torch.fake_step.tensors import (
     readings,
 )
 from trainload_worker.frameworks.torch.fake_step.without_compiler import leave_compiler_out
+from trainload_worker.frameworks.torch.offer import OFFER
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.events import OpTraceSaved, OpTraceStep
 from trainload_worker.protocol.spec import ScriptSpec, TraceSpec
 
 MEASURE = "measure a few real steps instead: --measure"
-_LOWEST = (2, 4)
 _MOST_PLACES = 4
 _OWN_BF16 = (8, 0)
 """The first GPUs with bf16 arithmetic of their own."""
@@ -143,9 +143,10 @@ def trace_step(
     TraceProblem, or another problem of the user's, where there is nothing to write.
     """
     found = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    if found < _LOWEST:
+    if not OFFER.lowest <= found < OFFER.below:
         raise FrameworkError(
-            f"torch {torch.__version__} cannot be traced, only 2.4 and later; {MEASURE}"
+            f"torch {torch.__version__} cannot be traced, only {OFFER.accepted}; "
+            "install one of those, or name an interpreter that has one: --python"
         )
     leave_compiler_out()
     tracer = Tracer(spec, events, handed)
