@@ -183,6 +183,7 @@ class _Run:
         # In this order: a step's end is taken before the layers' probe does its work after it.
         probe.attach()
         layers.attach()
+        probe.on_backward_step = layers.mark_step
         peaks = MemoryPeaks()
         try:
             run_script(spec)

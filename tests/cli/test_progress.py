@@ -50,3 +50,20 @@ def test_a_quiet_one_shows_nothing(monkeypatch):
         line("one")
         line("kept\n")
     assert stream.getvalue() == ""
+
+
+def test_a_script_has_the_terminal_while_it_prints(monkeypatch, clock):
+    out, err = Terminal(), shown(monkeypatch, Terminal())
+    monkeypatch.setattr(progress.sys, "stdout", out)
+    with ProgressLine() as line:
+        line("ours")
+        line.write("stdout", b"epoch 1\n")
+        clock[0] += 5
+        line("held back")
+        clock[0] += 6
+        line("back")
+        line.write("stdout", b"\rbar 10 %")
+        clock[0] += 60
+        line("held back: the bar's line is open")
+    assert err.getvalue() == "\rours\033[K\r\033[K\rback\033[K\r\033[K"
+    assert out.getvalue() == "epoch 1\n\rbar 10 %\n"

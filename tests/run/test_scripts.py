@@ -64,7 +64,10 @@ def test_steps_are_seen_and_losses_are_the_same_bit_for_bit(run_script, tmp_path
     assert alone.stdout.count("\n") == 40
     run = open_run(result.path)
     assert run.steps["step"].to_list() == list(range(1, 40))  # the first one starts the clock
-    assert run.steps["step_s"].min() > 0 and run.steps["loss"].null_count() == 39
+    assert run.steps["step_s"].min() > 0
+    assert [loss.hex() for loss in run.steps["loss"]] == alone.stdout.split()[1:]
+    assert run.steps["examples"].to_list() == [256] * 39
+    assert run.steps["tokens"].null_count() == 39
     summary = summarise_run(run)
     assert summary.steps == 39 and not any("finite" in w for w in summary.warnings)
     assert "train.py" in render_html([(run, summary)])

@@ -19,6 +19,13 @@ CLOCK_CHANGE_S = 1.0
 MOST_NAMES = 3
 """Names listed in one warning; of more, their number tells."""
 
+NO_STEPS = (
+    "no step was seen: no optimizer of torch stepped twice in the program's own process and no "
+    "backward pass was seen; to tell its steps, put `with trainload.watch(...) as watched:` around "
+    "the loop and call watched.step(loss) in it"
+)
+"""Of a program that ended well without a step."""
+
 THROTTLE_REASONS: Mapping[int, str] = {
     0x04: "power cap",
     0x08: "hardware slowdown",
@@ -71,10 +78,13 @@ def _probe(manifest: Manifest, steps: pl.DataFrame) -> Iterator[str]:
     if failure:
         yield f"the probe was switched off, the steps after it are missing: {failure}"
     elif manifest.outcome == "completed" and steps.is_empty() and not _tells_losses(manifest):
+        yield NO_STEPS
+    elif manifest.model.step_marks == "backward":
         yield (
-            "no step was seen: none of torch's optimizers stepped twice in the program's own "
-            "process; trainload.watch takes steps from step()"
+            "no optimizer of torch stepped: each backward pass counts as a step, which holds the "
+            "update before it"
         )
+    yield from manifest.model.probe_notes
     layers = manifest.layers
     if layers is not None and layers.failure:
         yield f"tracing of layers ended early: {layers.failure}"

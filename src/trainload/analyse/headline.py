@@ -25,6 +25,8 @@ _FIGURES = (
     "step_p5_s",
     "step_p95_s",
     "examples_per_s",
+    "tokens_per_s",
+    "mean_examples_per_s",
     "input_wait_s",
     "train_loss",
     "validation_loss",
@@ -35,9 +37,11 @@ _FIGURES = (
     "run_cpu_load_fraction",
     "host_cpu_load_fraction",
     "gpu_load_fraction",
+    "peak_host_bytes",
     "peak_rss_bytes",
     "peak_allocated_bytes",
     "peak_reserved_bytes",
+    "peak_gpu_bytes",
     "overhead_ratio",
     "layers_cost_s",
 )
@@ -48,7 +52,10 @@ COLUMNS = (*_TEXTS, "precision", "optimizer", *_COUNTS, *_FIGURES, "energy_sourc
 def headline_row(run: Run, summary: RunSummary) -> dict[str, Any]:
     """The figures of one run by column; what was not measured is None.
 
-    `step_s` is the median after warm-up, `energy_j` that of the source named beside it.
+    `step_s` is the median after warm-up and `examples_per_s` the rate of such a step; `energy_j` is
+    that of the source named beside it. `train_loss` is the last epoch's, of a script the last
+    step's. `peak_host_bytes` counts shared pages once where that was read, `peak_rss_bytes` in each
+    process; `peak_gpu_bytes` is what the run's processes held of a GPU.
     """
     manifest, step = run.manifest, summary.step_time
     resolved, overhead, layers = manifest.setting.resolved, manifest.overhead, manifest.layers
@@ -79,8 +86,10 @@ def headline_row(run: Run, summary: RunSummary) -> dict[str, Any]:
         "step_p5_s": step.p5_s,
         "step_p95_s": step.p95_s,
         "examples_per_s": summary.examples_per_s,
+        "tokens_per_s": summary.tokens_per_s,
+        "mean_examples_per_s": summary.mean_examples_per_s,
         "input_wait_s": summary.input_wait_s,
-        "train_loss": None if summary.final is None else summary.final.train_loss,
+        "train_loss": summary.last_loss if summary.final is None else summary.final.train_loss,
         "validation_loss": last.get("loss"),
         "validation_accuracy": last.get("accuracy"),
         "best_accuracy": best.get("accuracy"),
@@ -89,9 +98,11 @@ def headline_row(run: Run, summary: RunSummary) -> dict[str, Any]:
         "run_cpu_load_fraction": _mean(summary, "run_cpu_load_fraction"),
         "host_cpu_load_fraction": _mean(summary, "host_cpu_load_fraction"),
         "gpu_load_fraction": _mean(summary, "gpu0_load_fraction"),
+        "peak_host_bytes": summary.peaks.host_bytes,
         "peak_rss_bytes": summary.peak_rss_bytes,
         "peak_allocated_bytes": manifest.memory.peak_allocated_bytes,
         "peak_reserved_bytes": manifest.memory.peak_reserved_bytes,
+        "peak_gpu_bytes": summary.peaks.gpu_process_bytes,
         "overhead_ratio": None if overhead is None else overhead.ratio,
         "layers_cost_s": None if layers is None else layers.cost_s,
         "energy_source": None if energy is None else energy.source,

@@ -17,16 +17,22 @@ from trainload.analyse.columns import (
     metered_quantities,
     summarise_columns,
 )
+from trainload.analyse.course import Course, summarise_course
 from trainload.analyse.energy import EnergySummary, summarise_energy
 from trainload.analyse.epochs import EpochScore, best_epoch, final_epoch
 from trainload.analyse.findings import find_warnings
+from trainload.analyse.peaks import RunPeaks, largest, run_peaks
 from trainload.analyse.series import Span, time_breaks, training_span
-from trainload.analyse.step_time import StepTime, count_examples, summarise_step_time
+from trainload.analyse.step_time import StepTime, summarise_step_time
+from trainload.analyse.throughput import measure_throughput
 from trainload.analyse.warmup import WarmUp, find_warmup
 from trainload.record import Manifest, Run
 
 if TYPE_CHECKING:
     import polars as pl
+
+_AROUND = ("script", "train")
+"""Phases that hold the training itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +45,15 @@ class SampleCounts:
     """Stretches of training without samples, pauses of the overhead measurement left out."""
     gaps_s: float
     """Their total length."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseTime:
+    """One kind of phase over the whole run: how often it came and how long it took in all."""
+
+    name: str
+    count: int
+    total_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +75,16 @@ class RunSummary:
     warmup: WarmUp
     step_time: StepTime
     examples_per_s: float | None
-    """After warm-up, over step time alone."""
+    """Of the median step after warm-up, over all processes that train together."""
+    tokens_per_s: float | None
+    """As `examples_per_s`; None where the input is no tokens."""
+    mean_examples_per_s: float | None
+    """All examples over all step time after warm-up, with what a script does in between."""
+    first_loss: float | None
+    """Of the first step that tells one; in several processes that of the first."""
+    last_loss: float | None
+    phases: tuple[PhaseTime, ...]
+    """What is no training, by name."""
     input_wait_s: float | None
     """How long the steps of whole epochs waited for their rows; None where nobody measured it."""
     final: EpochScore | None
@@ -71,7 +95,11 @@ class RunSummary:
     counters: Mapping[str, CounterSummary]
     energy: tuple[EnergySummary, ...]
     peak_rss_bytes: float | None
-    """Highest resident memory of the run's own processes, over the whole run."""
+    """Highest sum of the resident sizes of the run's processes: shared pages count in each."""
+    peaks: RunPeaks
+    """The most memory it took, on the host and on GPUs."""
+    course: Course | None
+    """With the runs it continues; None where it continues none."""
     samples: SampleCounts
     warnings: tuple[str, ...]
 
@@ -101,6 +129,8 @@ def summarise_run(run: Run) -> RunSummary:
     states, amounts = summarise_columns(ordered, counters, span)
     warmup = find_warmup(steps)
     step_time = summarise_step_time(steps, warmup.steps)
+    rates = measure_throughput(run, warmup.steps, step_time)
+    losses = steps.sort("start_s")["loss"].drop_nulls()
     return RunSummary(
         run_id=manifest.run_id or run.path.name,
         outcome=manifest.outcome,
@@ -113,14 +143,21 @@ def summarise_run(run: Run) -> RunSummary:
         epochs=epochs.height,
         warmup=warmup,
         step_time=step_time,
-        examples_per_s=_examples_per_s(manifest, steps, warmup, step_time),
+        examples_per_s=rates.examples_per_s,
+        tokens_per_s=rates.tokens_per_s,
+        mean_examples_per_s=rates.mean_examples_per_s,
+        first_loss=None if losses.is_empty() else losses[0],
+        last_loss=None if losses.is_empty() else losses[-1],
+        phases=_phase_times(manifest),
         input_wait_s=_sum_known(epochs, "input_wait_s"),
         final=final_epoch(epochs),
         best=best_epoch(epochs),
         columns=states,
         counters=amounts,
         energy=summarise_energy(ordered, amounts, quantities, span),
-        peak_rss_bytes=_largest(samples, "run_rss_bytes"),
+        peak_rss_bytes=largest(samples, "run_rss_bytes"),
+        peaks=run_peaks(manifest, samples),
+        course=summarise_course(run),
         samples=_count_samples(samples, inside, manifest),
         warnings=find_warnings(manifest, steps, inside, amounts),
     )
@@ -146,21 +183,19 @@ def _within(samples: pl.DataFrame, span: Span | None) -> pl.DataFrame:
 def _duration_s(manifest: Manifest, steps: pl.DataFrame, samples: pl.DataFrame) -> float | None:
     if manifest.clock is not None and manifest.clock.end_s is not None:
         return manifest.clock.end_s - manifest.clock.start_s
-    heard = [_largest(steps, "end_s"), _largest(samples, "t_s")]
+    heard = [largest(steps, "end_s"), largest(samples, "t_s")]
     return max((t for t in heard if t is not None), default=None)
 
 
-def _examples_per_s(
-    manifest: Manifest, steps: pl.DataFrame, warmup: WarmUp, step_time: StepTime
-) -> float | None:
-    batch = manifest.batch_size
-    if batch is None or step_time.total_s <= 0:
-        return None
-    examples = batch * step_time.steps
-    rows, per_epoch = manifest.data.train_rows, manifest.data.steps_per_epoch
-    if rows is not None and per_epoch is not None and per_epoch > 0:
-        examples = count_examples(steps, warmup.steps, batch, rows, per_epoch)
-    return examples / step_time.total_s
+def _phase_times(manifest: Manifest) -> tuple[PhaseTime, ...]:
+    """Phases that have ended, in the order of their first; what holds the training is none."""
+    told: dict[str, list[float]] = {}
+    for phase in manifest.phases:
+        if phase.end_s is not None and phase.name not in _AROUND:
+            told.setdefault(phase.name, []).append(phase.end_s - phase.start_s)
+    return tuple(
+        PhaseTime(name=name, count=len(times), total_s=sum(times)) for name, times in told.items()
+    )
 
 
 def _count_samples(samples: pl.DataFrame, inside: pl.DataFrame, manifest: Manifest) -> SampleCounts:
@@ -187,8 +222,3 @@ def _count_samples(samples: pl.DataFrame, inside: pl.DataFrame, manifest: Manife
 def _sum_known(frame: pl.DataFrame, column: str) -> float | None:
     known = frame[column].drop_nulls() if column in frame.columns else None
     return None if known is None or known.is_empty() else float(known.sum())
-
-
-def _largest(frame: pl.DataFrame, column: str) -> float | None:
-    value = frame[column].max() if column in frame.columns else None
-    return float(value) if isinstance(value, int | float) else None

@@ -32,6 +32,7 @@ from trainload_worker.protocol.offers import DEFAULT_FRAMEWORK
 
 if TYPE_CHECKING:
     from trainload.api.loading import Run
+    from trainload.run.workers.output import Echo
 
 ShowProgress = Callable[[RunProgress], None]
 
@@ -57,6 +58,7 @@ def run(
     python: str | None = None,
     tegrastats: str | Path | None = None,
     show: ShowProgress | None = None,
+    echo: Echo | None = None,
     fake: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Run:
@@ -65,7 +67,8 @@ def run(
     `what` is a built-in model's name, which `options` describe further (`batch_size=32`,
     `epochs=3`, `hidden_units=512`, `data="synthetic"`), or the path of a script, which `arguments`
     belong to; with `resume` it may be left out. `layers` is True for scripts of torch where it is
-    not said. `show` is called about twice a second with how far the run is.
+    not said. `show` is called about twice a second with how far the run is; `echo` takes what a
+    script prints, while it runs.
 
     TrainloadError where nothing can be started.
     """
@@ -101,7 +104,7 @@ def run(
         save_every=save_every,
     )
     check_decoder(wanted)
-    return _opened(execute_run(wanted, show))
+    return _opened(execute_run(wanted, show, echo=echo))
 
 
 def validate(

@@ -109,7 +109,9 @@ def run_verb(
     layer_budget: float = typer.Option(
         0.03, help="Share of the training time that tracing layers may cost."
     ),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress line."),
+    quiet: bool = typer.Option(
+        False, "--quiet", "-q", help="No progress line; what a script prints is in its log alone."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
     fake: str | None = typer.Option(None, hidden=True),
 ) -> int:
@@ -161,6 +163,7 @@ def run_verb(
             python=python,
             tegrastats=tegrastats,
             show=None if silent else show_as_text(line),
+            echo=None if silent else line,
             fake=_parse_fake(fake),
             **{**_parse_words(model, words), **options},
         )

@@ -92,6 +92,7 @@ class Watch:
             self._start_sampler(self._recording)
         self._steps.attach()
         self._layers.attach()
+        self._steps.on_backward_step = self._layers.mark_step
         refusal = None if budget is None else self._layers.refusal
         if refusal is not None:
             self._warn(f"no layers here: {refusal}")

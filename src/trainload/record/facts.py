@@ -54,13 +54,15 @@ class WorkerFacts:
         elif isinstance(event, said.DataReady):
             self.data = event
         elif isinstance(event, said.ModelBuilt):
-            self.model = RecordedModel(
-                event.parameters, event.layers, probe_failure=self.model.probe_failure
-            )
+            self.model = replace(self.model, parameters=event.parameters, layers=event.layers)
         elif isinstance(event, said.MemoryUse):
             self.memory = event
         elif isinstance(event, said.ProbeFailed):
             self.model = replace(self.model, probe_failure=event.reason)
+        elif isinstance(event, said.StepMarks):
+            self.model = replace(self.model, step_marks=event.by)
+        elif isinstance(event, said.ProbeNote):
+            self.model = replace(self.model, probe_notes=(*self.model.probe_notes, event.words))
         elif isinstance(event, said.WindowSaved):
             self.windows += 1
             self.window_cost_s += event.cost_s

@@ -35,7 +35,7 @@ from trainload_worker.protocol.events import DataReady, MemoryUse
 from trainload_worker.protocol.outcomes import Outcome
 
 FORMAT = 1
-FORMAT_MINOR = 1
+FORMAT_MINOR = 2
 """Grows with every field added; an older trainload still reads what it knows."""
 OLDEST_FORMAT = 1
 

@@ -135,9 +135,13 @@ class LayerTracing:
 
 @dataclass(frozen=True)
 class RecordedModel(ModelBuilt):
-    """The model as built, and why its steps were no longer seen where that was so."""
+    """The model as built, and what a reader should know of how its steps were seen."""
 
     probe_failure: str | None = None
+    """Why steps were no longer seen, where that was so."""
+    step_marks: Literal["optimizer", "backward"] | None = None
+    """What ended the steps of a program; None where nothing but an optimizer ever did."""
+    probe_notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

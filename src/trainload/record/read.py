@@ -24,10 +24,14 @@ from trainload.record.layout import (
 )
 from trainload.record.manifest import Manifest, load_manifest
 from trainload.record.seal import is_sealed, seal_if_free
-from trainload.record.tables import require_polars, sample_table, step_tables
+from trainload.record.tables import STEP_COUNTS, require_polars, sample_table, step_tables
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+MOST_BEFORE = 1000
+"""Runs that are followed back from one that continues others."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,11 @@ class Run:
 
     @cached_property
     def steps(self) -> pl.DataFrame:
-        """step, epoch, start_s, end_s, step_s, loss; a loss that was not finite is null."""
-        return self._read_sealed(STEPS_TABLE) if self._sealed else self._events[0]
+        """step, epoch, start_s, end_s, step_s, loss, examples, tokens; what is not known is null.
+
+        A loss that was not finite is null too.
+        """
+        return self._read_steps(STEPS_TABLE) if self._sealed else self._events[0]
 
     def steps_of(self, rank: int) -> pl.DataFrame:
         """The steps of one process, as `steps`, which are those of rank 0.
@@ -64,7 +71,7 @@ class Run:
         if not 0 < rank < count:
             raise RecordError(f"{self.path} has no rank {rank}; it ran in {count} process(es)")
         if self._sealed and (self.path / layout.steps_table(rank)).exists():
-            return self._read_sealed(layout.steps_table(rank))
+            return self._read_steps(layout.steps_table(rank))
         events_path = self.path / layout.events_file(rank)
         return step_tables(events_path, self.manifest.origin_s)[0]
 
@@ -84,11 +91,40 @@ class Run:
     def _events(self) -> tuple[pl.DataFrame, pl.DataFrame, int]:
         return step_tables(self.path / EVENTS, self.manifest.origin_s)
 
+    @cached_property
+    def before(self) -> tuple[Run, ...]:
+        """The runs that this one continues, the latest first, as far as they lie beside it.
+
+        They are looked for by their names alone: what a record says of paths is not obeyed.
+        """
+        found: list[Run] = []
+        seen, run = {self.path.name}, self
+        while len(seen) <= MOST_BEFORE:
+            origin = run.manifest.continues
+            name = None if origin is None else origin.run_id
+            if name is None or name in seen or Path(name).name != name:
+                break
+            seen.add(name)
+            try:
+                run = open_run(self.path.resolve().parent / name, seal=False)
+            except RecordError:
+                break
+            found.append(run)
+        return tuple(found)
+
     @property
     def traces(self) -> dict[int, Path]:
         """The sealed trace of each process that was traced, by rank."""
         found = [(layout.rank_of(p.name), p) for p in self.path.glob(layout.TRACE_GLOB)]
         return dict(sorted((rank, path) for rank, path in found if rank is not None))
+
+    def _read_steps(self, name: str) -> pl.DataFrame:
+        """A table of steps with every column: earlier formats have no counts."""
+        import polars as pl
+
+        found = self._read_sealed(name)
+        missing = [column for column in STEP_COUNTS if column not in found.columns]
+        return found.with_columns(pl.lit(None, pl.Int64).alias(column) for column in missing)
 
     def _read_sealed(self, name: str) -> pl.DataFrame:
         require_polars()

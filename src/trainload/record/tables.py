@@ -22,6 +22,10 @@ SAMPLE_HEAD = ("tick", "t_s", "read_s", "sampler_cpu_s")
 """The first columns of every samples table; the meters' columns follow."""
 
 
+STEP_COUNTS = ("examples", "tokens")
+"""Columns of the steps that only format 1.2 brought."""
+
+
 def require_polars() -> None:
     """MissingPart, with the command that mends it, where polars is not installed."""
     if importlib.util.find_spec("polars") is None:
@@ -35,7 +39,7 @@ def step_tables(events_path: Path, start_s: float) -> tuple[pl.DataFrame, pl.Dat
     require_polars()
     events, damaged = read_events(events_path)
     steps: dict[str, list[Any]] = {
-        name: [] for name in ("step", "epoch", "start_s", "end_s", "loss")
+        name: [] for name in ("step", "epoch", "start_s", "end_s", "loss", "examples", "tokens")
     }
     epochs: list[dict[str, Any]] = []
     for event in events:
@@ -48,7 +52,9 @@ def step_tables(events_path: Path, start_s: float) -> tuple[pl.DataFrame, pl.Dat
 
 def _add_steps(steps: dict[str, list[Any]], event: StepsDone, start_s: float) -> bool:
     count = len(event.end_s)
-    if len(event.loss) != count:
+    if len(event.loss) != count or any(
+        len(counts) not in (0, count) for counts in (event.examples, event.tokens)
+    ):
         return False
     relative = [end - start_s for end in event.end_s]
     steps["step"] += range(event.first_step, event.first_step + count)
@@ -56,6 +62,8 @@ def _add_steps(steps: dict[str, list[Any]], event: StepsDone, start_s: float) ->
     steps["start_s"] += [event.start_s - start_s, *relative[:-1]] if count else []
     steps["end_s"] += relative
     steps["loss"] += event.loss
+    steps["examples"] += event.examples or [None] * count
+    steps["tokens"] += event.tokens or [None] * count
     return True
 
 
@@ -68,6 +76,8 @@ def _steps_frame(steps: dict[str, list[Any]]) -> pl.DataFrame:
         "start_s": pl.Float64,
         "end_s": pl.Float64,
         "loss": pl.Float64,
+        "examples": pl.Int64,
+        "tokens": pl.Int64,
     }
     frame = pl.DataFrame(steps, schema=schema, strict=False)
     return frame.select(
@@ -77,6 +87,8 @@ def _steps_frame(steps: dict[str, list[Any]]) -> pl.DataFrame:
         "end_s",
         (pl.col("end_s") - pl.col("start_s")).alias("step_s"),
         "loss",
+        "examples",
+        "tokens",
     )
 
 

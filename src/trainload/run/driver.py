@@ -18,6 +18,7 @@ from trainload.run.recording import Recording, open_recording
 from trainload.run.request import RunProgress, RunRequest, RunResult
 from trainload.run.sampling.sampling import Sampling
 from trainload.run.workers.interrupts import Terminated, interrupts_ignored, signals_as_interrupts
+from trainload.run.workers.output import Echo
 from trainload.run.workers.processes import WorkerProcess, worker_command, worker_environment
 from trainload.workload import ScriptWorkload, WatchedWorkload, Workload
 from trainload_worker.protocol.spec import (
@@ -43,24 +44,32 @@ def execute_run(
     request: RunRequest,
     show: ShowProgress | None = None,
     wall_clock: Callable[[], float] = time.time,
+    echo: Echo | None = None,
 ) -> RunResult:
     """Run a workload once and leave one closed run directory.
+
+    What a script prints goes to its log and, while it runs, to `echo`.
 
     Raises only where no run can be started; every ending of a started run is an outcome.
     """
     recording = open_recording(request, wall_clock=wall_clock)
     adopt_estimate(request, recording.path)
     with signals_as_interrupts():
-        return _Driver(request, recording, show).drive()
+        return _Driver(request, recording, show, echo).drive()
 
 
 class _Driver:
     """One run in progress."""
 
     def __init__(
-        self, request: RunRequest, recording: Recording, show: ShowProgress | None
+        self,
+        request: RunRequest,
+        recording: Recording,
+        show: ShowProgress | None,
+        echo: Echo | None,
     ) -> None:
         self.request = request
+        self.echo = echo if isinstance(request.workload, ScriptWorkload) else None
         self.recording = recording
         self.show = show
         self.worker: WorkerProcess | None = None
@@ -91,7 +100,9 @@ class _Driver:
     def _start(self) -> tuple[WorkerProcess, Sampling]:
         """Both processes, meters open before the worker is given its work."""
         log = self.recording.path / layout.WORKER_LOG
-        worker = WorkerProcess(self.request.python, log, worker_environment(self.request.setting))
+        worker = WorkerProcess(
+            self.request.python, log, worker_environment(self.request.setting), self.echo
+        )
         self.worker = worker
         sampling = self.recording.sample(worker.pid)
         worker.send_spec(worker_spec(self.request, self.recording))
@@ -155,6 +166,8 @@ class _Driver:
         """End both children whatever their state, decide the outcome, close the record."""
         if self.worker is not None:
             self.worker.sweep()
+            if self.worker.output_problem is not None:
+                self.recording.warnings.append(self.worker.output_problem)
         return self.recording.close(
             status, stopped_by=self.stopped_by, stop_reason=self.stop_reason
         )

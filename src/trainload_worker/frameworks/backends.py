@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import Mapping, Protocol, Sequence
+from typing import Callable, Mapping, Protocol, Sequence
 
 from trainload_worker.data.dataset import Dataset
 from trainload_worker.data.split import Split
@@ -38,10 +38,15 @@ class LayerSummary:
 
 @dataclass(frozen=True)
 class StepBatch:
-    """Steps in the order they were run: end on the monotonic clock, and loss where known."""
+    """Steps in the order they were run: end on the monotonic clock, and loss where known.
+
+    `examples` and `tokens` are as long, or empty where nobody counts them.
+    """
 
     end_s: list[float]
     loss: list[float | None]
+    examples: list[int | None] = field(default_factory=list)
+    tokens: list[int | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -106,3 +111,17 @@ class Probe(Protocol):
 
     def finish(self) -> None:
         """Writes the events still held back and removes its hooks."""
+
+
+class StepSeer(Probe, Protocol):
+    """A probe that sees steps."""
+
+    on_backward_step: Callable[[int], None] | None
+    """Called with the number of each step that a backward pass ends, for want of an optimizer."""
+
+
+class StepFollower(Probe, Protocol):
+    """A probe that follows steps, by itself or as it is told."""
+
+    def mark_step(self, number: int | None = None) -> None:
+        """A step has ended, in a program whose optimizers do not tell it; the next one or this."""

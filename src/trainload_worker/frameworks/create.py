@@ -6,7 +6,15 @@ import os
 from typing import Any, Iterable, Sequence, cast
 
 from trainload_worker.errors import FrameworkError, SpecError
-from trainload_worker.frameworks.backends import Backend, KeptBackend, LayerSummary, Opened, Probe
+from trainload_worker.frameworks.backends import (
+    Backend,
+    KeptBackend,
+    LayerSummary,
+    Opened,
+    Probe,
+    StepFollower,
+    StepSeer,
+)
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol import offers
 from trainload_worker.protocol.events import OpTraceSaved
@@ -28,7 +36,7 @@ def create_backend(spec: TrainSpec) -> KeptBackend:
     return backend
 
 
-def create_probe(framework: str, events: EventWriter) -> tuple[Probe, Opened]:
+def create_probe(framework: str, events: EventWriter) -> tuple[StepSeer, Opened]:
     """The probe for scripts of that framework, which it imports; FrameworkError if it cannot."""
     offer = _find(framework)
     if not offer.scripts:
@@ -38,7 +46,9 @@ def create_probe(framework: str, events: EventWriter) -> tuple[Probe, Opened]:
     return module.StepProbe(events), module.open_framework()
 
 
-def create_layer_probe(framework: str, events: EventWriter, layers: LayersSpec | None) -> Probe:
+def create_layer_probe(
+    framework: str, events: EventWriter, layers: LayersSpec | None
+) -> StepFollower:
     """The probe that tells layers of any program apart; without a request one that does nothing."""
     if layers is None:
         return NoProbe()
@@ -46,7 +56,7 @@ def create_layer_probe(framework: str, events: EventWriter, layers: LayersSpec |
     if not offer.script_layers:
         known = _names(one for one in offers.list_offers() if one.script_layers)
         raise SpecError(f"layers of {framework!r} cannot be told apart; this worker knows {known}")
-    probe: Probe = _import(offer, "layers").LayerProbe(events, layers)
+    probe: StepFollower = _import(offer, "layers").LayerProbe(events, layers)
     return probe
 
 
@@ -79,6 +89,9 @@ class NoProbe:
 
     def attach(self) -> None:
         """Installs no hook."""
+
+    def mark_step(self, number: int | None = None) -> None:
+        """Follows nothing."""
 
     def finish(self) -> None:
         """Has nothing to write."""

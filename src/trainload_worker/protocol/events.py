@@ -148,7 +148,29 @@ class StepsDone:
     start_s: float
     end_s: Tuple[float, ...]
     loss: Tuple[Metric, ...]
+    examples: Tuple[Optional[int], ...] = ()
+    """That each step trained on; empty where nothing tells it of any."""
+    tokens: Tuple[Optional[int], ...] = ()
     KIND: ClassVar[str] = "steps"
+
+
+@dataclass(frozen=True)
+class StepMarks:
+    """What ends a step from here on: an optimizer's step unless this says otherwise."""
+
+    by: Literal["optimizer", "backward"]
+    """`backward`: each backward pass, since no optimizer of the framework steps."""
+    t_s: Metric = None
+    KIND: ClassVar[str] = "step_marks"
+
+
+@dataclass(frozen=True)
+class ProbeNote:
+    """Something about what the probe saw that a reader should know; steps go on to be seen."""
+
+    words: str
+    t_s: Metric = None
+    KIND: ClassVar[str] = "probe_note"
 
 
 @dataclass(frozen=True)
@@ -280,6 +302,8 @@ Event = Union[
     MemoryUse,
     PhaseEdge,
     StepsDone,
+    StepMarks,
+    ProbeNote,
     EpochDone,
     WindowSaved,
     ModuleTable,

@@ -146,7 +146,7 @@ class StepLog:
         self._source = source
         self._events = events
         self._epoch = epoch
-        self._next_step = first_step
+        self.next_step = first_step
         self._losses: list[float | None] = []
         self.epoch_start_s = 0.0
         self.end_s = 0.0
@@ -163,13 +163,15 @@ class StepLog:
         self._events.write(
             StepsDone(
                 epoch=self._epoch,
-                first_step=self._next_step,
+                first_step=self.next_step,
                 start_s=self.end_s,
                 end_s=tuple(batch.end_s),
                 loss=tuple(batch.loss),
+                examples=tuple(batch.examples),
+                tokens=tuple(batch.tokens),
             )
         )
-        self._next_step += len(batch.end_s)
+        self.next_step += len(batch.end_s)
         self.end_s = batch.end_s[-1]
         self._losses.extend(batch.loss)
 

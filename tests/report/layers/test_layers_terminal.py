@@ -30,8 +30,8 @@ def text_of(renderable, width=160):
 def test_the_head_holds_step_device_share_and_cost():
     text = text_of(render_layers(make_layers()))
     assert text.startswith(
-        "where each step goes  step 26.3 ms on cuda:0 · 98.4 % explained · "
-        "3 windows cost 210 ms, 1.8 % of the training (budget 3.0 %)"
+        "where each step goes  traced step 26.3 ms (mean, corrected) on cuda:0 · "
+        "98.4 % explained · 3 windows cost 210 ms, 1.8 % of the training (budget 3.0 %)"
     )
 
 

@@ -130,7 +130,7 @@ def test_the_dearest_meters_stand_beside_the_cpu_time():
 def test_one_warm_up_step_is_one(make_run):
     run = open_run(make_run(steps_per_epoch=5, epochs=1))
     text = text_of(render_summary(summarise_run(run), run.manifest))
-    assert "(1 warm-up step left out)" in text
+    assert "(median, 1 warm-up step left out)" in text
 
 
 def test_a_script_tells_its_steps_and_no_scores(make_run):
@@ -139,7 +139,7 @@ def test_a_script_tells_its_steps_and_no_scores(make_run):
     text = text_of(render_summary(summary, run.manifest))
     assert summary.warnings == ()
     assert "300 steps" in text
-    assert "known to the script alone" in text
+    assert "not seen: no backward pass" in text
 
 
 def test_detect_tells_why_a_meter_is_missing(make_run):

@@ -90,7 +90,8 @@ def sample_event(kind: str) -> dict[str, Any]:
         "name": "train", "edge": "begin", "epoch": 1, "first_step": 2, "start_s": 1.0,
         "end_s": (2.0, 3.0) if kind == "steps" else 2.0, "loss": (0.5, None), "index": 0,
         "file": "w.json", "begin_s": 1.0, "cost_s": 0.1, "modules": ({"name": "a"},),
-        "reason": "so", "state": "failed", "step": 3, "steps": 4, "operations": 5,
+        "reason": "so", "by": "backward", "words": "so", "state": "failed", "step": 3, "steps": 4,
+        "operations": 5,
         "outcome": "completed", "validation": {"loss": 1.0, "top_n": {"5": 0.5}},
     }  # fmt: skip
     cls = EVENTS[kind]

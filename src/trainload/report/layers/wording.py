@@ -125,9 +125,13 @@ def _lasting(cost: WindowCost) -> str:
 
 
 def render_head(rank: RankLayers) -> str:
-    """Step time, device, explained share and cost of one process in one line."""
+    """Mean traced step, device, explained share and cost of one process in one line.
+
+    It is not the run's step time, which is the median over all of its steps.
+    """
+    how = "corrected" if rank.corrected else "as traced"
     return (
-        f"step {render_seconds(rank.step_s)} on {clean_text(rank.device)} · "
+        f"traced step {render_seconds(rank.step_s)} (mean, {how}) on {clean_text(rank.device)} · "
         f"{render_percent(rank.explained_fraction)} explained · {render_cost(rank.cost)}"
     )
 

@@ -3,7 +3,8 @@
 from trainload.analyse import RunSummary
 from trainload.record import Manifest
 from trainload.report.markup import escape
-from trainload.report.run.rows import quality_rows, time_rows, title_of
+from trainload.report.run.headline import time_rows
+from trainload.report.run.rows import quality_rows, title_of
 from trainload.report.wording import render_outcome
 
 _CELL = 'style="text-align:left;padding:0 1em 0 0"'

@@ -44,7 +44,7 @@ def _no_training(view: RunView) -> str:
     if not view.summary.steps:
         return "No step was finished."
     if isinstance(view.manifest.workload, RecordedScript):
-        return "Losses and scores are known to the script alone."
+        return "No loss was seen: no backward pass began at a single number."
     if isinstance(view.manifest.workload, RecordedWatch):
         return "No loss was told."
     return "No loss was finite."

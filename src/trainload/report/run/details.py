@@ -1,6 +1,7 @@
 """The last section of a run: everything about it that has no section of its own."""
 
 from trainload.report.markup import escape, render_details, render_pairs, render_table
+from trainload.report.run.headline import time_rows
 from trainload.report.run.rows import (
     layer_rows,
     machine_rows,
@@ -8,7 +9,6 @@ from trainload.report.run.rows import (
     quality_rows,
     setting_rows,
     software_rows,
-    time_rows,
     workload_rows,
 )
 from trainload.report.run.view import RunView

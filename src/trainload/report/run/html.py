@@ -10,8 +10,9 @@ from trainload.analyse.attribution.types import RunLayers
 from trainload.record import Run
 from trainload.report.markup import escape, render_table
 from trainload.report.page import THEME, render_controls, render_page
+from trainload.report.run.headline import render_rate
 from trainload.report.run.plots import plot_run
-from trainload.report.run.rows import gpu_load, render_rate, render_source_energy, title_of
+from trainload.report.run.rows import gpu_load, render_source_energy, title_of
 from trainload.report.run.sections import render_run
 from trainload.report.run.view import RunView
 from trainload.report.wording import render_outcome, render_overhead
@@ -78,7 +79,7 @@ def _render_comparison(runs: Sequence[tuple[Run, RunSummary]]) -> str:
         "batch",
         "steps",
         "training",
-        "step, median",
+        "step time",
         "examples/s",
         "best accuracy",
         "mean CPU load",

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 
 from trainload.analyse import RunSummary
 from trainload.report.markup import escape, render_details, render_log
+from trainload.report.run.headline import render_rate, render_warmup
 from trainload.report.run.rows import (
     gpu_load,
     render_coverage,
-    render_rate,
-    render_warmup,
     title_of,
 )
 from trainload.report.run.view import RunView
@@ -62,14 +61,19 @@ def cards_of(summary: RunSummary) -> list[tuple[str, str, str]]:
         ("Duration", render_seconds(summary.duration_s), "monotonic clock"),
         ("Training", render_seconds(summary.training_s), f"{summary.steps:,} steps, measured"),
         (
-            "Step, median",
+            "Step time",
             render_seconds(step.median_s),
-            f"measured, {render_warmup(summary)}",
+            f"median, measured, {render_warmup(summary)}",
         ),
     ]
     if summary.examples_per_s is not None:
         rate = render_rate(summary.examples_per_s).removesuffix(" examples/s")
-        cards.append(("Throughput", rate, "examples per second after warm-up, measured"))
+        cards.append(("Throughput", rate, "examples per second of the median step, measured"))
+    if summary.tokens_per_s is not None:
+        rate = render_rate(summary.tokens_per_s, "").strip()
+        cards.append(("Tokens", rate, "tokens per second of the median step, measured"))
+    if summary.final is None and summary.last_loss is not None:
+        cards.append(("Loss", f"{summary.last_loss:.4g}", "of the last step"))
     accuracy = best.validation.get("accuracy") if best else None
     if best is not None and accuracy is not None:
         cards.append(
@@ -91,8 +95,23 @@ def cards_of(summary: RunSummary) -> list[tuple[str, str, str]]:
         )
         for s in summary.energy[:2]
     ]
-    if summary.peak_rss_bytes is not None:
-        cards.append(("Peak memory", render_bytes(summary.peak_rss_bytes), "resident, whole run"))
+    return cards + _memory_cards(summary)
+
+
+def _memory_cards(summary: RunSummary) -> list[tuple[str, str, str]]:
+    """The GPU's peak first where one was used."""
+    peaks, cards = summary.peaks, []
+    if peaks.gpu_allocated_bytes is not None:
+        origin = f"allocated by torch, {render_bytes(peaks.gpu_reserved_bytes)} reserved"
+        cards.append(("Peak GPU memory", render_bytes(peaks.gpu_allocated_bytes), origin))
+    if peaks.gpu_process_bytes is not None:
+        size = render_bytes(peaks.gpu_process_bytes)
+        cards.append(("Peak GPU memory held", size, "by the run's processes, as the driver tells"))
+    if peaks.host_bytes is not None:
+        origin = {"pss": "proportional (PSS)", "rss": "resident"}.get(
+            peaks.host_source or "", "sum of resident sizes"
+        )
+        cards.append(("Peak host memory", render_bytes(peaks.host_bytes), f"{origin}, whole run"))
     return cards
 
 

@@ -13,6 +13,7 @@ from trainload.analyse.columns import metered_quantities
 from trainload.checked import to_json
 from trainload.hardware import Machine
 from trainload.record import Manifest, RecordedMeter, RecordedQuantity, RecordedSetting
+from trainload.report.run.headline import Row, loss_row
 from trainload.report.wording import (
     clean_text,
     render_energy,
@@ -30,7 +31,6 @@ from trainload.units import (
 )
 from trainload.workload import RecordedGraph, RecordedScript, RecordedWatch
 
-Row = tuple[str, str]
 _GPU_LOAD = re.compile(r"gpu(\d+)_load_fraction")
 WHOLE_FRACTION = 0.95
 """An amount that covers less of its span than this says so."""
@@ -55,41 +55,6 @@ def title_of(manifest: Manifest) -> str:
     setting = resolved.text if resolved is not None else None
     parts = (manifest.model_name, manifest.framework, setting)
     return " · ".join(clean_text(part) for part in parts if part)
-
-
-def time_rows(summary: RunSummary) -> list[Row]:
-    """Duration, training time and step time, warm-up stated."""
-    step = summary.step_time
-    return [
-        ("duration", render_seconds(summary.duration_s)),
-        ("training time", f"{render_seconds(summary.training_s)} in {summary.steps:,} steps"),
-        ("step time, median", f"{render_seconds(step.median_s)} ({render_warmup(summary)})"),
-        ("step time, mean", render_seconds(step.mean_s)),
-        (
-            "step time, 5 % … 95 %",
-            f"{render_seconds(step.p5_s)} … {render_seconds(step.p95_s)}"
-            if step.p5_s is not None
-            else MISSING,
-        ),
-        ("throughput", render_rate(summary.examples_per_s)),
-        *_input_rows(summary),
-        ("peak memory of the run", render_bytes(summary.peak_rss_bytes)),
-    ]
-
-
-def _input_rows(summary: RunSummary) -> list[Row]:
-    """How long steps waited for their rows; no row where nobody measured it."""
-    wait_s = summary.input_wait_s
-    if wait_s is None or not summary.training_s:
-        return []
-    share = render_percent(wait_s / summary.training_s)
-    return [("input wait", f"{render_seconds(wait_s)} ({share} of the training time)")]
-
-
-def render_warmup(summary: RunSummary) -> str:
-    """How many steps were left out as warm-up."""
-    count = summary.warmup.steps
-    return f"{count} warm-up step{'' if count == 1 else 's'} left out"
 
 
 def gpu_load(summary: RunSummary) -> tuple[str, ColumnSummary] | None:
@@ -124,23 +89,10 @@ def render_source_energy(
     return _amount(text, source.between_s, summary)
 
 
-def render_rate(examples_per_s: float | None) -> str:
-    """Throughput for people; a dash when missing."""
-    if examples_per_s is None:
-        return MISSING
-    return (
-        f"{examples_per_s:,.0f} examples/s"
-        if examples_per_s >= 10
-        else (f"{examples_per_s:.3g} examples/s")
-    )
-
-
 def quality_rows(summary: RunSummary, manifest: Manifest) -> list[Row]:
     """Scores of the last and the best epoch; one row saying so where there are none."""
-    if isinstance(manifest.workload, RecordedScript):
-        return [("quality", "known to the script alone: see worker.log")]
-    if isinstance(manifest.workload, RecordedWatch):
-        return [("quality", "known to the watched program alone")]
+    if isinstance(manifest.workload, RecordedScript | RecordedWatch):
+        return [loss_row(summary)]
     before = course_rows(manifest)
     if summary.final is None:
         return [*before, ("quality", "no epoch finished")]

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from trainload.analyse import RunSummary
+from trainload.analyse.findings import NO_STEPS
 from trainload.hardware import Machine
 from trainload.record import Manifest, RecordedMeter
+from trainload.report.run.headline import time_rows
 from trainload.report.run.rows import (
     counter_rows,
     energy_rows,
@@ -19,7 +21,6 @@ from trainload.report.run.rows import (
     machine_rows,
     meter_rows,
     quality_rows,
-    time_rows,
     title_of,
 )
 from trainload.report.wording import clean_text, render_outcome, render_overhead, render_sampler
@@ -43,11 +44,16 @@ def render_summary(summary: RunSummary, manifest: Manifest) -> RenderableType:
     head = Text.assemble(
         (render_outcome(summary.outcome), style), "  ", (title_of(manifest), "bold")
     )
+    if NO_STEPS in summary.warnings:
+        # A green word alone would say that there is something to see.
+        told = (render_outcome(summary.outcome), "bold yellow")
+        head = Text.assemble(told, f", but {NO_STEPS}\n", (title_of(manifest), "bold"))
     if summary.reason and summary.outcome != "completed":
         head.append(f"\n{clean_text(summary.reason)}")
     head.append(f"\n{clean_text(summary.run_id)}", "dim")
     parts: list[RenderableType] = [head]
-    parts += [Text(f"warning: {clean_text(warning)}", "yellow") for warning in summary.warnings]
+    others = [warning for warning in summary.warnings if warning != NO_STEPS]
+    parts += [Text(f"warning: {clean_text(warning)}", "yellow") for warning in others]
     parts += [Text(), _pairs([*time_rows(summary), *quality_rows(summary, manifest)])]
     cores = _crowded_cores(summary)
     loads = load_rows(summary, manifest)

@@ -13,12 +13,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import trainload
 from trainload.errors import WorkerError
 from trainload.hardware import Setting
 from trainload.run.sampling.config import SamplerConfig
+from trainload.run.workers.output import Echo, ScriptOutput
 from trainload_worker.protocol.spec import AnySpec, dump_spec
 
 _PACKAGE_ROOT = Path(trainload.__file__).resolve().parent.parent
@@ -80,20 +81,31 @@ def worker_command(python: str) -> list[str]:
 
 
 class WorkerProcess:
-    """The training process, in a session of its own so that Ctrl-C reaches the driver alone."""
+    """The training process, in a session of its own so that Ctrl-C reaches the driver alone.
 
-    def __init__(self, python: str, log_path: Path, environment: Mapping[str, str]) -> None:
+    What it prints goes to its log; with an `echo` there too, while it runs.
+    """
+
+    def __init__(
+        self,
+        python: str,
+        log_path: Path,
+        environment: Mapping[str, str],
+        echo: Echo | None = None,
+    ) -> None:
+        self._output: ScriptOutput | None = None
         try:
-            with log_path.open("ab") as log:
-                self._process = subprocess.Popen(
-                    worker_command(python),
-                    stdin=subprocess.PIPE,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    env=dict(environment),
-                    start_new_session=True,
-                )
+            if echo is None:
+                with log_path.open("ab") as log:
+                    self._process = _start(python, environment, log, subprocess.STDOUT)
+            else:
+                self._output = ScriptOutput(echo, log_path)
+                out, err = self._output.stdout, self._output.stderr
+                self._process = _start(python, environment, out, err)
+                self._output.begin()
         except OSError as error:
+            if self._output is not None:
+                self._output.abandon()
             raise WorkerError(f"cannot start {python}: {error.strerror}") from error
         self.pid = self._process.pid
         self._exit = ExitWatch(self.pid)
@@ -141,6 +153,13 @@ class WorkerProcess:
         self._process.wait()
         self._exit.close()
         self._close_stdin()
+        if self._output is not None:
+            self._output.finish()
+
+    @property
+    def output_problem(self) -> str | None:
+        """Why not all it printed was handed on or kept; None where it was."""
+        return None if self._output is None else self._output.problem
 
     def _close_stdin(self) -> None:
         assert self._process.stdin is not None
@@ -148,6 +167,19 @@ class WorkerProcess:
             self._process.stdin.close()
         except BrokenPipeError:
             pass  # the worker ended before it read its specification
+
+
+def _start(
+    python: str, environment: Mapping[str, str], stdout: IO[bytes] | int, stderr: int
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        worker_command(python),
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        stderr=stderr,
+        env=dict(environment),
+        start_new_session=True,
+    )
 
 
 class SamplerProcess:

@@ -13,6 +13,34 @@ from trainload_worker.frameworks.backends import StepBatch
 _ANCHOR_TRIES = 5
 
 
+class StepLoss:
+    """The scalars whose sum is a step's loss, kept as they are on their device until they are read.
+
+    They share their memory with the program's own: one that it has changed since is not known.
+    """
+
+    def __init__(self, *scalars: Any) -> None:
+        self._kept = [(scalar.detach(), scalar._version) for scalar in scalars]
+
+    def add(self, scalar: Any) -> None:
+        """Keeps one more."""
+        self._kept.append((scalar.detach(), scalar._version))
+
+    def first(self) -> StepLoss:
+        """The first alone."""
+        return StepLoss(*(scalar for scalar, _ in self._kept[:1]))
+
+    def scalars(self) -> list[Any]:
+        """Tensors to add up; [] where one of them has been changed."""
+        same = all(scalar._version == version for scalar, version in self._kept)
+        return [scalar for scalar, _ in self._kept] if same else []
+
+    def item(self) -> float | None:
+        """The sum, read at once: for scalars of the CPU; None where it is not known."""
+        found = self.scalars()
+        return sum(scalar.item() for scalar in found) if found else None
+
+
 class CudaStepClock:
     """Puts an event behind each step and turns finished ones into ends on the monotonic clock.
 
@@ -36,7 +64,9 @@ class CudaStepClock:
         """Notes that a step has been given to the device."""
         event = self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True)
         event.record(self._stream)
-        self._pending.append((event, None if loss is None else loss.detach()))
+        if loss is not None and not isinstance(loss, StepLoss):
+            loss = StepLoss(loss)
+        self._pending.append((event, loss))
 
     def collect(self, drain: bool) -> StepBatch:
         """Steps whose event has passed; `drain` waits for all of them."""
@@ -65,13 +95,16 @@ class CudaStepClock:
 
     def _losses(self, done: list[tuple[Any, Any]]) -> list[float | None]:
         """Copies losses on a stream of their own: the training stream is not waited for."""
-        known = [loss for _, loss in done if loss is not None]
+        parts = [[] if loss is None else loss.scalars() for _, loss in done]
+        known = [scalar for scalars in parts for scalar in scalars]
         if not known:
             return [None] * len(done)
+        dtype = known[0].dtype if len({scalar.dtype for scalar in known}) == 1 else torch.float32
         with torch.cuda.stream(self._side_stream):
             self._side_stream.wait_event(done[-1][0])
-            values = iter(torch.stack([loss.to(self._device) for loss in known]).tolist())
-        return [None if loss is None else next(values) for _, loss in done]
+            moved = [scalar.to(self._device, dtype).reshape(()) for scalar in known]
+            values = iter(torch.stack(moved).tolist())
+        return [sum(next(values) for _ in scalars) if scalars else None for scalars in parts]
 
     def _set_anchor(self) -> None:
         """Ties the device's clock to the host's; the device must be idle."""

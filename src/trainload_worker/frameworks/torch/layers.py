@@ -100,9 +100,14 @@ class LayerProbe:
         if self in _following:
             _following.remove(self)
 
-    def mark_step(self) -> None:
-        """Takes a step's end from the program itself; from then on its optimizers are not asked."""
+    def mark_step(self, number: int | None = None) -> None:
+        """Takes a step's end from the program itself; from then on its optimizers are not asked.
+
+        `number` is that of the step where somebody else counts; else it is the next one.
+        """
         self._told = True
+        if number is not None:
+            self._step = number - 1
         self._follow(self._count_step)
 
     def name_model(self, model: Any) -> None:

@@ -2,80 +2,158 @@
 
 A step ends when the program's leading optimizer has stepped: gradient accumulation counts once,
 and a second optimizer falls into the step after. The very first one, whose start nobody saw, only
-starts the clock: hooks on modules would tell it, but compiled modules complain of them. Whatever
-goes wrong in here switches the probe off and leaves the training alone.
+starts the clock. Where no optimizer ever steps, each backward pass ends a step. Whatever goes wrong
+in here switches the probe off and leaves the training alone.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import Any, Callable
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from trainload_worker.frameworks.backends import Opened
+from trainload_worker.frameworks.backends import Opened, StepBatch
 from trainload_worker.frameworks.torch.backend import HostStepClock, StepClock, read_software
-from trainload_worker.frameworks.torch.clock import CudaStepClock
+from trainload_worker.frameworks.torch.backward import Renewals
+from trainload_worker.frameworks.torch.clock import CudaStepClock, StepLoss
+from trainload_worker.frameworks.torch.content import Content
 from trainload_worker.frameworks.torch.leader import Leader, find_device
+from trainload_worker.frameworks.torch.watcher import ContentWatcher
 from trainload_worker.process.events import EventWriter
-from trainload_worker.protocol.events import ProbeFailed
+from trainload_worker.protocol.events import ProbeFailed, StepMarks
 from trainload_worker.training.loop import FLUSH_PERIOD_S, StepLog
 
 
 class StepProbe:
-    """Writes a `steps` line for what the optimizer has done, every half second."""
+    """Writes a `steps` line for what the program has done, every half second."""
 
     def __init__(self, events: EventWriter) -> None:
         self._events = events
         self._log: StepLog | None = None
         self._clock: StepClock | None = None
         self._leader = Leader()
+        self._watcher = ContentWatcher(
+            events, self._guard(self._before_pass), self._guard(self._after_pass)
+        )
+        self._contents: deque[Content] = deque()
+        self._renewals: Renewals | None = Renewals()
+        """While no optimizer has stepped."""
         self._told = False
         self._failed = False
         self._flush_s = 0.0
+        self._start_s = 0.0
         self._hooks: list[Any] = []
+        self._marks = 0
+        self.on_backward_step: Callable[[int], None] | None = None
+        """Called with each step that a backward pass ends, once it is certain that it does."""
 
     def attach(self) -> None:
-        """Begins to watch every optimizer."""
+        """Begins to watch every optimizer and what is trained."""
         self._hooks = [register_optimizer_step_post_hook(self._guard(self._on_step))]
+        self._watcher.attach()
 
     def finish(self) -> None:
         """Writes what is still held and stops watching; waits for the device."""
+        self._guard(self._commit)()
         self._guard(self._flush)(drain=True)
+        self._watcher.detach()
         self._detach()
 
-    def collect(self, drain: bool) -> Any:
+    def collect(self, drain: bool) -> StepBatch:
         """Steps finished since the last call, for the step log."""
         assert self._clock is not None
-        return self._clock.collect(drain)
+        batch = self._clock.collect(drain)
+        contents = [self._contents.popleft() for _ in batch.end_s]
+        return StepBatch(
+            batch.end_s,
+            batch.loss,
+            examples=[content.examples for content in contents],
+            tokens=[content.tokens for content in contents],
+        )
 
     def mark_step(self, loss: Any = None) -> None:
         """Takes a step's end from the program itself; from then on its optimizers are not asked."""
         self._told = True
-        self._guard(self._count)(_one_number(loss))
+        self._renewals = None
+        self._guard(self._count)(None, _one_number(loss))
 
     def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if self._leader.ends_step(optimizer) and not self._told:
-            self._count(None)
+        if self._renewals is not None:
+            self._leave_backward()
+        ends = self._leader.ends_step(optimizer)
+        if ends and not self._told:
+            self._count(optimizer, None)
+        elif not ends:
+            self._watcher.forget()
 
-    def _count(self, loss: Any) -> None:
-        if self._clock is None:
-            self._clock = self._begin()
+    def _before_pass(self, loss: Any) -> None:
+        if self._renewals is not None:
+            self._renewals.before(loss)
+
+    def _after_pass(self, loss: Any) -> None:
+        """A backward pass has returned; where no optimizer steps, a step ends here."""
+        renewals = self._renewals
+        if renewals is None:
             return
-        self._clock.mark(loss)
-        if time.monotonic() >= self._flush_s:
-            self._flush(drain=False)
+        renewals.after()
+        on_cuda = isinstance(loss, torch.Tensor) and loss.is_cuda
+        if renewals.passes < 2 or (on_cuda and torch.cuda.is_current_stream_capturing()):
+            return
+        was_certain = self._log is not None
+        if renewals.certain and not was_certain:
+            self._commit()
+        if self._clock is None:
+            self._clock = _clock_of(loss.device if on_cuda else torch.device("cpu"))
+            self._watcher.begin(None)
+            self._start_s = time.monotonic()
+            return
+        self._mark(self._watcher.take(None), None)
+        if was_certain and self.on_backward_step is not None:
+            self.on_backward_step(self._marks)
 
-    def _begin(self) -> StepClock:
-        """The clock for where the trained parameters are; a device is waited for this once."""
-        device = find_device(self._leader.optimizer)
-        on_cuda = device.type == "cuda"
-        clock: StepClock = CudaStepClock(device) if on_cuda else HostStepClock()
-        self._log = StepLog(self, self._events, epoch=0, first_step=1)
-        self._log.begin(time.monotonic())
+    def _commit(self) -> None:
+        """Takes backward passes for the ends of steps, where no optimizer has stepped."""
+        if self._renewals is None or self._clock is None or self._log is not None:
+            return
+        self._events.write(StepMarks("backward", t_s=time.monotonic()))
+        self._open_log(self._start_s)
+
+    def _leave_backward(self) -> None:
+        """An optimizer steps: what backward passes were taken for is forgotten, if not told yet."""
+        self._renewals = None
+        if self._log is not None:
+            self._flush(drain=True)
+            self._events.write(StepMarks("optimizer", t_s=time.monotonic()))
+        else:
+            self._marks = 0
+        self._clock = None
+        self._contents.clear()
+
+    def _count(self, optimizer: Any, loss: Any) -> None:
+        if self._clock is None:
+            self._clock = _clock_of(find_device(self._leader.optimizer))
+            self._open_log(time.monotonic())
+            self._watcher.begin(optimizer)
+            return
+        self._mark(self._watcher.take(optimizer), loss)
+
+    def _mark(self, content: Content, loss: Any) -> None:
+        assert self._clock is not None
+        self._marks += 1
+        self._contents.append(content)
+        self._clock.mark(content.loss if loss is None else StepLoss(loss))
+        if self._log is not None and time.monotonic() >= self._flush_s:
+            self._flush(drain=False)
+            self._watcher.look_for_writers()
+
+    def _open_log(self, start_s: float) -> None:
+        first = 1 if self._log is None else self._log.next_step
+        self._log = StepLog(self, self._events, epoch=0, first_step=first)
+        self._log.begin(start_s)
         self._flush_s = time.monotonic() + FLUSH_PERIOD_S
-        return clock
 
     def _flush(self, drain: bool) -> None:
         if self._log is not None:
@@ -102,6 +180,11 @@ class StepProbe:
     def _detach(self) -> None:
         while self._hooks:
             self._hooks.pop().remove()
+
+
+def _clock_of(device: Any) -> StepClock:
+    """The clock for where the trained parameters are; a device is waited for this once."""
+    return CudaStepClock(device) if device.type == "cuda" else HostStepClock()
 
 
 def _one_number(loss: Any) -> Any:

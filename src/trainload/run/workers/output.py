@@ -1,0 +1,168 @@
+"""What a script prints, handed on while it runs and kept in its log; understands none of it.
+
+Where our own stream is a terminal the script's is one too, of the same size, so that it prints as
+it would by itself: progress bars, colours, line by line.
+"""
+
+import contextlib
+import fcntl
+import os
+import select
+import struct
+import termios
+import threading
+import time
+from pathlib import Path
+from typing import Literal, Protocol
+
+Stream = Literal["stdout", "stderr"]
+
+_READ_BYTES = 1 << 16
+_PIPE_BYTES = 1 << 20
+_F_SETPIPE_SZ = 1031  # fcntl.F_SETPIPE_SZ, which Python names on Linux alone
+_PAUSE_S = 0.03
+"""Between two looks: a script that prints at each step does not wake us at each."""
+_MUCH_BYTES = 1 << 10
+"""A terminal's buffer holds 4 KiB: after this much the next look comes at once."""
+_LAST_S = 5.0
+"""How long the last words may take to be written where nobody reads them."""
+
+
+class Echo(Protocol):
+    """Where a script's words go beside its log."""
+
+    def is_terminal(self, stream: Stream) -> bool:
+        """Whether the script should find a terminal there."""
+
+    def is_one_place(self) -> bool:
+        """Whether both streams end at the same place, so that their order matters."""
+
+    def size(self) -> tuple[int, int]:
+        """Columns and lines of the terminal."""
+
+    def write(self, stream: Stream, data: bytes) -> None:
+        """Takes what the script has printed; OSError or ValueError where it cannot any more."""
+
+
+class ScriptOutput:
+    """The two streams of a script, from before its start to after its end.
+
+    `stdout` and `stderr` are descriptors for the process; `begin` when it has them, `finish` when
+    it has ended.
+    """
+
+    def __init__(self, echo: Echo, log_path: Path) -> None:
+        self._echo: Echo | None = echo
+        self._log = log_path.open("ab", buffering=0)
+        self.stdout, ours = _open_channel(echo, "stdout")
+        self._channels: dict[int, Stream] = {ours: "stdout"}
+        self.stderr = self.stdout
+        if not echo.is_one_place():
+            self.stderr, ours = _open_channel(echo, "stderr")
+            self._channels[ours] = "stderr"
+        self._terminals = [fd for fd, name in self._channels.items() if echo.is_terminal(name)]
+        self._size = (0, 0)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="script-output", daemon=True)
+        self.problem: str | None = None
+        """Why not all of it was handed on or kept; None where it was."""
+
+    def begin(self) -> None:
+        """The process has its ends of the streams: they are closed here."""
+        self._close_theirs()
+        self._thread.start()
+
+    def abandon(self) -> None:
+        """No process was started."""
+        self._close_theirs()
+        self._close()
+
+    def finish(self) -> None:
+        """Hands on what is left; harmless when called twice."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        self._thread.join(_LAST_S)
+
+    def _follow(self) -> None:
+        try:
+            while self._channels:
+                ended = self._ended.is_set()
+                self._follow_size()
+                passed = self._pass_on(0.0 if ended else 0.2)
+                if ended and not passed:
+                    break
+                if not ended and passed < _MUCH_BYTES:
+                    time.sleep(_PAUSE_S)
+        finally:
+            self._close()
+
+    def _pass_on(self, timeout_s: float) -> int:
+        """Bytes that were there to read within the time, after handing them on."""
+        passed = 0
+        for fd in select.select(list(self._channels), [], [], timeout_s)[0]:
+            try:
+                data = os.read(fd, _READ_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError:
+                data = b""  # a terminal that nobody holds any more
+            if not data:
+                os.close(fd)
+                del self._channels[fd]
+                continue
+            passed += len(data)
+            self._keep(self._channels[fd], data)
+        return passed
+
+    def _keep(self, stream: Stream, data: bytes) -> None:
+        try:
+            self._log.write(data)
+        except OSError as error:
+            self.problem = f"what the script printed could not all be kept: {error.strerror}"
+        if self._echo is None:
+            return
+        try:
+            self._echo.write(stream, data)
+        except (OSError, ValueError) as error:
+            self._echo = None
+            self.problem = f"what the script printed could not be shown any more: {error}"
+
+    def _follow_size(self) -> None:
+        """Gives the script's terminal the size of ours, as it is now."""
+        if self._echo is None or not self._terminals:
+            return
+        size = self._echo.size()
+        if size != self._size:
+            self._size = size
+            columns, lines = size
+            for fd in self._terminals:
+                with contextlib.suppress(OSError):
+                    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def _close_theirs(self) -> None:
+        for fd in {self.stdout, self.stderr}:
+            os.close(fd)
+
+    def _close(self) -> None:
+        for fd in list(self._channels):
+            os.close(fd)
+        self._channels.clear()
+        self._log.close()
+
+
+def _open_channel(echo: Echo, stream: Stream) -> tuple[int, int]:
+    """The script's end and ours of a terminal, or of a pipe where our stream is none."""
+    if not echo.is_terminal(stream):
+        ours, theirs = os.pipe()
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(ours, _F_SETPIPE_SZ, _PIPE_BYTES)
+    else:
+        ours, theirs = os.openpty()
+        attributes = termios.tcgetattr(theirs)
+        attributes[1] &= ~termios.OPOST  # line ends are turned by the terminal that shows them
+        termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+        columns, lines = echo.size()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    os.set_blocking(ours, False)
+    return theirs, ours

@@ -1,0 +1,141 @@
+"""Sees where a program's backward passes begin, by standing in for two functions of torch.
+
+What they compute and give back stays theirs; nothing is read of any tensor here.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Callable
+
+import torch
+
+ENOUGH_RENEWALS = 10
+"""Backward passes in a row that each found its gradients renewed, with no optimizer stepping."""
+MOST_PASSES = 1000
+"""Backward passes without an optimizer's step after which none is waited for any more."""
+
+
+class BackwardPasses:
+    """Calls `before` with the tensor that a pass begins at, `after` when the pass has returned.
+
+    The tensor is None where a pass begins at several. A loss that torch's scaler has multiplied is
+    told as it was before.
+    """
+
+    def __init__(self, before: Callable[[Any], None], after: Callable[[Any], None]) -> None:
+        self._before = before
+        self._after = after
+        self._scaled: tuple[Any, Any] = (None, None)
+        self._undo: list[Callable[[], None]] = []
+
+    def attach(self) -> None:
+        """Begins to see them."""
+        self._cover_backward()
+        self._cover_scaler()
+
+    def detach(self) -> None:
+        """Leaves both as they were; a program that put its own in place keeps it."""
+        while self._undo:
+            self._undo.pop()()
+        self._scaled = (None, None)
+
+    def _cover_backward(self) -> None:
+        original = torch.autograd.backward
+
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return original(tensors, *args, **kwargs)
+            root = self._root(tensors)
+            self._before(root)
+            result = original(tensors, *args, **kwargs)
+            self._after(root)
+            return result
+
+        def restore() -> None:
+            if torch.autograd.backward is backward:
+                torch.autograd.backward = original
+
+        torch.autograd.backward = backward
+        self._undo.append(restore)
+
+    def _cover_scaler(self) -> None:
+        scaler = torch.amp.GradScaler
+        original = scaler.scale
+
+        def scale(this: Any, outputs: Any) -> Any:
+            scaled = original(this, outputs)
+            self._scaled = (scaled, outputs) if isinstance(scaled, torch.Tensor) else (None, None)
+            return scaled
+
+        def restore() -> None:
+            if scaler.scale is scale:
+                scaler.scale = original
+
+        scaler.scale = scale
+        self._undo.append(restore)
+
+    def _root(self, tensors: Any) -> Any:
+        if not isinstance(tensors, torch.Tensor):
+            if not isinstance(tensors, (tuple, list)) or len(tensors) != 1:
+                return None
+            tensors = tensors[0]
+        scaled, loss = self._scaled
+        if scaled is not None:
+            self._scaled = (None, None)
+            if scaled is tensors:
+                return loss
+        return tensors
+
+
+class Renewals:
+    """Tells a step that the program writes by hand from gradients that only accumulate.
+
+    Between two passes of one step nobody touches the gradients; between two steps they are renewed:
+    taken away, or set to nothing in place. One parameter tells it for all.
+    """
+
+    def __init__(self) -> None:
+        self.passes = 0
+        self._leaf: Any = None
+        self._version: int | None = None
+        self._renewed = 0
+
+    @property
+    def certain(self) -> bool:
+        """Whether each backward pass is a step of its own."""
+        return self._renewed >= ENOUGH_RENEWALS or self.passes >= MOST_PASSES
+
+    def before(self, loss: Any) -> None:
+        """A pass begins."""
+        if self.passes == 0:
+            leaf = _find_leaf(loss)
+            self._leaf = None if leaf is None else weakref.ref(leaf)
+            return
+        if self._version is None:
+            return
+        self._renewed = self._renewed + 1 if self._read_version() != self._version else 0
+
+    def after(self) -> None:
+        """The pass has returned."""
+        self.passes += 1
+        self._version = self._read_version()
+
+    def _read_version(self) -> int | None:
+        leaf = None if self._leaf is None else self._leaf()
+        return None if leaf is None or leaf.grad is None else int(leaf.grad._version)
+
+
+def _find_leaf(loss: Any) -> Any:
+    """A parameter that the loss depends on; None where the graph does not show one soon."""
+    left, looked = [getattr(loss, "grad_fn", None)], 0
+    while left and looked < 10_000:
+        node = left.pop()
+        looked += 1
+        if node is None:
+            continue
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            return variable
+        left.extend(part for part, _ in node.next_functions)
+    return None

@@ -1,0 +1,271 @@
+"""What is seen of a user's own script: examples, tokens, loss, phases; updates by hand."""
+
+import io
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from trainload.analyse import summarise_run
+from trainload.analyse.findings import NO_STEPS
+from trainload.record import open_run
+from trainload.report import render_summary
+from trainload.run import execute_run, prepare_request
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.framework("torch")
+
+
+@pytest.fixture
+def run_script(tmp_path):
+    def run(text, *, budget=None, processes=1):
+        path = tmp_path / "train.py"
+        path.write_text("import torch\ntorch.set_num_threads(1)\n" + textwrap.dedent(text))
+        wanted = prepare_request(
+            str(path),
+            {},
+            out=tmp_path / "runs",
+            check_overhead=False,
+            layer_budget=budget,
+            processes=processes,
+        )
+        result = execute_run(wanted)
+        log = (result.path / "worker.log").read_text()
+        assert result.outcome == "completed", f"{result.reason}\n{log}"
+        return open_run(result.path)
+
+    return run
+
+
+def text_of(run):
+    from rich.console import Console
+
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(render_summary(summarise_run(run), run.manifest))
+    return console.export_text()
+
+
+def test_accumulated_batches_add_up_and_so_does_their_loss(run_script):
+    run = run_script(
+        """
+        model = torch.nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(12):
+            optimizer.zero_grad()
+            total = 0.0
+            for size in (2, 2, 1):
+                loss = model(torch.ones(size, 4)).square().mean() / 3
+                loss.backward()
+                total += loss.item()
+            optimizer.step()
+            print(total.hex())
+        """
+    )
+    assert run.steps["examples"].to_list() == [5] * 11
+    printed = (run.path / "worker.log").read_text().split()
+    assert [loss.hex() for loss in run.steps["loss"]] == printed[1:]
+
+
+def test_tokens_and_names_of_hugging_face_and_what_a_scaler_multiplied(run_script):
+    run = run_script(
+        """
+        class Language(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table, self.head = torch.nn.Embedding(50, 8), torch.nn.Linear(8, 50)
+
+            def forward(self, labels=None, input_ids=None):
+                logits = self.head(self.table(input_ids))
+                return {"loss": torch.nn.functional.cross_entropy(logits.mT, labels)}
+
+        model = Language()
+        optimizer = torch.optim.AdamW(model.parameters())
+        scaler = torch.amp.GradScaler("cpu")
+        for step in range(10):
+            batch = {"labels": torch.zeros(3, 7, dtype=torch.long),
+                     "input_ids": torch.ones(3, 7, dtype=torch.long)}
+            optimizer.zero_grad()
+            loss = model(**batch)["loss"]
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    )
+    assert run.steps["examples"].to_list() == [3] * 9
+    assert run.steps["tokens"].to_list() == [21] * 9
+    assert 0 < run.steps["loss"].max() < 5
+    summary = summarise_run(run)
+    assert summary.tokens_per_s == pytest.approx(7 * summary.examples_per_s)
+
+
+def test_of_two_models_that_of_the_leading_optimizer_counts(run_script):
+    run = run_script(
+        """
+        critic, maker = torch.nn.Linear(8, 1), torch.nn.Linear(2, 8)
+        first = torch.optim.Adam(critic.parameters())
+        second = torch.optim.Adam(maker.parameters())
+        for step in range(10):
+            made = maker(torch.randn(6, 2))
+            first.zero_grad()
+            critic(torch.randn(6, 8)).mean().backward()
+            critic(made.detach()).mean().backward()
+            first.step()
+            second.zero_grad()
+            (critic(made).mean() + 100).backward()
+            second.step()
+        """
+    )
+    assert run.steps["examples"].to_list() == [12] * 9  # six real and six made
+    assert run.steps["loss"].abs().max() < 50
+
+
+PHASES = """
+    import sys
+    from torch.utils.data import DataLoader, TensorDataset
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5))
+
+        def forward(self, x):
+            return self.body(x)
+
+    torch.manual_seed(0)
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters())
+    loader = DataLoader(TensorDataset(torch.randn(32, 8)), batch_size=4, shuffle=True)
+    for epoch in range(3):
+        model.train()
+        for (x,) in loader:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            print(loss.item().hex())
+        model.eval()
+        with torch.no_grad():
+            for (x,) in loader:
+                model(x)
+        torch.save(model, f"{sys.argv[0]}.pt")
+        torch.save(optimizer.state_dict(), f"{sys.argv[0]}.state")
+    print([name for name in vars(model) if not name.startswith("_")], model._forward_pre_hooks)
+"""
+
+
+def test_phases_are_told_apart_and_what_is_saved_is_the_program_s_own(run_script, tmp_path):
+    run = run_script(PHASES)
+    saved = (tmp_path / "train.py.pt").read_bytes()
+    alone = subprocess.run(
+        [sys.executable, tmp_path / "train.py"], capture_output=True, text=True, check=True
+    )
+    assert (run.path / "worker.log").read_text() == alone.stdout
+    assert saved == (tmp_path / "train.py.pt").read_bytes()
+    told = {phase.name: phase for phase in summarise_run(run).phases}
+    assert {name: phase.count for name, phase in told.items()} == {
+        "prepare": 1,
+        "validate": 3,
+        "checkpoint": 6,
+    }
+    assert all(phase.total_s > 0 for phase in told.values())
+    assert run.steps["examples"].to_list() == [4] * 23
+    text = text_of(run)
+    assert "validate" in text and "checkpoint" in text and "examples/s (of the median step)" in text
+
+
+HAND_WRITTEN = """
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 1)
+    for step in range({steps}):
+        loss = model(torch.ones(5, 4)).square().mean()
+        {zero}
+        loss.backward()
+        for p in model.parameters():
+            p.data.add_(p.grad, alpha=-0.01)
+        print(loss.item().hex())
+"""
+
+
+@pytest.mark.parametrize("zero", ["model.zero_grad()", "model.zero_grad(set_to_none=False)"])
+@pytest.mark.parametrize("steps", [6, 40])
+def test_updates_by_hand_are_steps_and_it_is_said(run_script, zero, steps):
+    run = run_script(HAND_WRITTEN.format(zero=zero, steps=steps))
+    printed = (run.path / "worker.log").read_text().split()
+    # The first pass is waited for an optimizer after, the second starts the clock.
+    assert [loss.hex() for loss in run.steps["loss"]] == printed[2:]
+    assert run.steps["examples"].to_list() == [5] * (steps - 2)
+    assert run.manifest.model.step_marks == "backward"
+    assert "each backward pass counts as a step" in text_of(run)
+
+
+def test_layers_of_updates_by_hand_are_traced(run_script):
+    text = HAND_WRITTEN.format(zero="model.zero_grad()", steps=80)
+    run = run_script(text, budget=0.5)
+    assert run.manifest.layers.failure is None and run.manifest.layers.windows >= 1
+
+
+def test_long_accumulation_before_the_first_step_is_no_update_by_hand(run_script):
+    run = run_script(
+        """
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(4):
+            for _ in range(30):
+                model(torch.ones(5, 4)).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        """
+    )
+    assert run.manifest.model.step_marks is None
+    assert run.steps["examples"].to_list() == [150] * 3
+
+
+def test_where_no_step_is_found_the_first_line_says_what_to_do(run_script):
+    run = run_script("print('nothing to see')")
+    first = text_of(run).splitlines()[0]
+    assert NO_STEPS[:60] in first and first.startswith("completed, but no step was seen")
+
+
+def test_what_cannot_be_seen_is_a_note_and_no_harm(run_script):
+    run = run_script(
+        """
+        from trainload_worker.frameworks.torch.content import StepContent
+
+        def broken(self, args, kwargs):
+            raise RuntimeError("content broke")
+
+        StepContent.note_call = broken
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(8):
+            model(torch.ones(5, 4)).mean().backward()
+            optimizer.step()
+        """
+    )
+    assert run.steps.height == 7
+    assert any("content broke" in text for text in summarise_run(run).warnings)
+
+
+def test_ranks_add_up(run_script):
+    run = run_script(
+        """
+        import torch.distributed as dist
+        dist.init_process_group("gloo")
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(20):
+            optimizer.zero_grad()
+            model(torch.ones(4 + dist.get_rank(), 4)).mean().backward()
+            optimizer.step()
+        dist.destroy_process_group()
+        """,
+        processes=2,
+    )
+    summary = summarise_run(run)
+    rates = []
+    for rank, size in ((0, 4), (1, 5)):
+        steps = run.steps_of(rank)
+        assert steps["examples"].to_list() == [size] * 19
+        rates.append((steps["examples"] / steps["step_s"])[1:].median())
+    assert summary.examples_per_s == pytest.approx(sum(rates), rel=0.2)
