@@ -17,14 +17,16 @@ from trainload.analyse.attribution.types import (
     LayerMemory,
     LayerNode,
     RankLayers,
+    Traits,
     WindowCost,
+    WindowTraits,
 )
 from trainload.record import Run, load_layer_table, save_layer_table
 
 if TYPE_CHECKING:
     import polars as pl
 
-FORM = 2
+FORM = 3
 """Raised whenever the same traces are to give other figures."""
 
 
@@ -37,6 +39,7 @@ def store_ranks(run: Run, ranks: Sequence[RankLayers]) -> None:
     described = [
         {f.name: getattr(rank, f.name) for f in fields(rank) if f.name not in ("rows", "nodes")}
         | {"nodes": [asdict(node) for node in rank.nodes], "cost": asdict(rank.cost)}
+        | {"traits": asdict(rank.traits)}
         for rank in ranks
     ]
     text = json.dumps({**_key(run), "ranks": described}, allow_nan=False)
@@ -73,9 +76,15 @@ def _rank(kept: Mapping[str, Any], rows: pl.DataFrame) -> RankLayers:
             "nodes": tuple(_node(node) for node in kept["nodes"]),
             "cost": WindowCost(**kept["cost"]),
             "notes": tuple(kept["notes"]),
+            "traits": _traits(kept["traits"]),
             "rows": rows.filter(pl.col("rank") == kept["rank"]),
         }
     )
+
+
+def _traits(kept: Mapping[str, Any]) -> Traits:
+    windows = {int(at): WindowTraits(**one) for at, one in (kept["windows"] or {}).items()}
+    return Traits(**{**kept, "windows": windows})
 
 
 def _node(kept: Mapping[str, Any]) -> LayerNode:
