@@ -101,7 +101,7 @@ def make_layers(ranks=1, *, advice=None, **options):
     if advice is None:
         advice = [
             Advice(topic="input_wait", fraction=0.31),
-            Advice(topic="dominant_layer", fraction=0.12, subject="layer1.0.conv1"),
+            Advice(topic="memory_short", fraction=0.92, subject="layer1.0.conv1"),
         ]
         if ranks > 1:
             advice.append(Advice(topic="straggler", fraction=0.07, subject=f"rank {ranks - 1}"))

@@ -239,7 +239,7 @@ def test_a_run_of_another_framework_is_explained_like_one_of_torch(make_run: Any
     assert a.memory is not None
     assert a.memory.parameter_bytes == 40
     assert a.memory.activation_bytes is None
-    assert "memory_heavy" not in {advice.topic for advice in layers.advice}
+    assert "memory_short" not in {advice.topic for advice in layers.advice}
     assert rank.notes == (
         "10.0% of the traced steps are operations fused from several layers: each is shared out "
         "over its layers by their work",

@@ -132,17 +132,18 @@ HUGGING_FACE = (
     "\r 25%|██  | 25/100 [00:10<00:30, 2.5it/s]\r 50%|██  | 50/100 [00:20<00:30,  2.50it/s]\r"
     "\r  0%|   | 0/10 [00:00<?, ?it/s]\r"
     "100%|  | 10/10 [00:01<00:00, 10it/s]{'eval_loss': 1.0, 'eval_runtime': 1.5, 'epoch': 0.5}\n"
+    "\r 50%|██  | 50/100 [00:21<00:30,  2.50it/s]\r"
     "100%|██| 100/100 [00:41<00:00,  2.4s/it]\n{'train_runtime': 41.5, 'epoch': 1.0}\n"
 )
 
 
 def test_hugging_face_bars_redrawn_and_of_validation(tmp_path):
     rows, found = collect(tmp_path, HUGGING_FACE)
-    assert [row["iteration"] for row in rows] == [0, 25, 50, 100]
-    assert rows[1]["loss"] == 2.5 and rows[1]["time_s"] == 0.4 and rows[2]["validation_loss"] == 1.0
+    assert [row["iteration"] for row in rows] == [25, 50, 100]
+    assert rows[0]["loss"] == 2.5 and rows[0]["time_s"] == 0.4 and rows[1]["validation_loss"] == 1.0
     assert found.total_time_s == 41.5 and found.validation_time_s == 1.5
-    assert found.times_s == {25: 10.0, 50: 20.0, 75: 30.5, 100: 41.0}
-    assert any("2 lines of progress bars of another length" in note for note in found.notes)
+    assert found.times_s == {25: 10.0, 50: 21.0, 75: 31.0, 100: 41.0}
+    assert any("1 lines of progress bars of another length" in note for note in found.notes)
 
 
 def test_without_bars_the_stated_runtime_is_all_that_is_known(tmp_path):
@@ -162,7 +163,7 @@ def test_keras_epochs_and_a_training_cut_short(tmp_path):
         (e, i) for e in (1, 2, 3) for i in (50, 100)
     ]
     assert found.epochs == 4 and (found.done, found.total) == (300, 400)
-    assert found.times_s == {25: 12.0, 50: 24.0, 75: 36.0, 100: None}
+    assert found.times_s == {25: 12.5, 50: 25.0, 75: 37.5, 100: None}
     assert "after 300 of 400 iterations" in found.notes[0]
 
 

@@ -58,10 +58,13 @@ LINES = {
         ),
         (
             "100/100 [==============] - 3s 25ms/step - loss: 0.5 - val_loss: 0.7",
-            {"epoch_time_s": 3, "mean_time_s": 0.025, "loss": 0.5, "validation_loss": 0.7},
+            {"epoch_time_s": 3, "later_mean_time_s": 0.025, "loss": 0.5, "validation_loss": 0.7},
         ),
-        ("100/100 - 3s - loss: 0.5 - 25ms/step", {"epoch_time_s": 3, "mean_time_s": 0.025}),
-        ("100/100 ━━━━━━━━━━ 3s 250us/step - loss: 0.5", {"mean_time_s": 0.00025, "loss": 0.5}),
+        ("100/100 - 3s - loss: 0.5 - 25ms/step", {"epoch_time_s": 3, "later_mean_time_s": 0.025}),
+        (
+            "100/100 ━━━━━━━━━━ 3s 250us/step - loss: 0.5",
+            {"later_mean_time_s": 0.00025, "loss": 0.5},
+        ),
     ],
     "mxnet": [
         (
@@ -77,6 +80,14 @@ LINES = {
             {"iterations": 5005, "time_s": 0.35, "mean_time_s": 0.42, "data_s": 0.1, "loss": 6.9},
         ),
         ("Epoch: [0] Total time: 0:01:30", {"epoch": 0, "epoch_time_s": 90.0}),
+    ],
+    "timm": [
+        (
+            "Train: 1 [  50/1251 (  4%)]  Loss: 6.91 (6.93)  Time: 0.350s,  731.43/s  "
+            "(0.420s,  609.52/s)  LR: 1.000e-05  Data: 0.010 (0.050)",
+            {"epoch": 1, "iteration": 50, "iterations": 1251, "loss": 6.91, "time_s": 0.35,
+             "mean_time_s": 0.42, "samples_per_s": 731.43, "data_s": 0.01},
+        ),
     ],
     "lightning": [
         (

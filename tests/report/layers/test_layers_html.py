@@ -132,7 +132,7 @@ def test_the_table_can_be_sorted_by_every_column(page_of):
 def test_hostile_names_stay_text(page_of):
     paths = [("", HOSTILE), (HOSTILE, HOSTILE), (f"{HOSTILE}.x", HOSTILE)]
     rank = make_rank(paths=paths, root=HOSTILE, device=HOSTILE, notes=[HOSTILE])
-    advice = (Advice(topic="dominant_layer", fraction=0.4, subject=HOSTILE),)
+    advice = (Advice(topic="memory_short", fraction=0.4, subject=HOSTILE),)
     text = page_of(RunLayers(ranks=(rank, make_rank(1)), advice=advice))
     page = Page(text)
     assert len(page.scripts) == 3

@@ -1,59 +1,194 @@
-"""What to do next, judged from the partition by named thresholds; the words are the report's."""
+"""What to do next and what it should gain, from partition and machine; the words are the report's.
+
+A gain is a share of a measured time: `_SHARES` says which of it a remedy leaves away.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
+from trainload.analyse.attribution.amounts import Amounts, window_amounts
+from trainload.analyse.attribution.machine import Machine
 from trainload.analyse.attribution.types import Advice, LayerNode, RankLayers, Topic
 
-INPUT_WAIT_FRACTION = 0.10
-HOST_BOUND_FRACTION = 0.15
-SYNCHRONISING_FRACTION = 0.05
-COPIES_FRACTION = 0.10
-COMMUNICATION_FRACTION = 0.20
-STRAGGLER_FRACTION = 0.10
-UPDATE_FRACTION = 0.25
-DOMINANT_LAYER_FRACTION = 0.40
-REMAINDER_FRACTION = 0.05
-MEMORY_FRACTION = 0.40
+LEAST_GAIN_FRACTION = 0.03
+"""Of the step, in each window: what gains less is not worth a word."""
+FULL_LOAD_FRACTION = 0.9
+OTHER_LOAD_FRACTION = 0.1
+SWAPPED_FRACTION = 0.03
+DOUBLE_BYTES = 6.0
+"""Mean bytes of a parameter above which most are float64."""
+FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
+"""torch's optimizers that have `fused=True`."""
+MACHINE: tuple[Topic, ...] = ("swapping", "cpu_quota", "throttling", "contention")
 FEWEST_LAYERS = 3
-"""A model with fewer layers at work always has a dominant one."""
-
-_PARTS: tuple[tuple[Topic, float, tuple[str, ...]], ...] = (
-    ("input_wait", INPUT_WAIT_FRACTION, ("input", "idle: input")),
-    ("host_bound", HOST_BOUND_FRACTION, ("idle: host",)),
-    ("synchronising", SYNCHRONISING_FRACTION, ("idle: synchronise",)),
-    ("copies", COPIES_FRACTION, ("copy",)),
-    ("communication", COMMUNICATION_FRACTION, ("communication",)),
-    ("update_heavy", UPDATE_FRACTION, ("update",)),
-    ("remainder", REMAINDER_FRACTION, ("remainder",)),
-)
 
 
-def advise(ranks: Sequence[RankLayers]) -> tuple[Advice, ...]:
-    """Advice on what to change, the largest share of a step first; empty where nothing stands out.
+@dataclass(frozen=True)
+class _Share:
+    """Of a time, what a remedy should take away: at the least, expected, at the most."""
+
+    low: float
+    expected: float
+    high: float
+
+
+_SHARES: Mapping[str, _Share] = {
+    "input_wait": _Share(0.5, 0.9, 1.0),
+    "input_wait, full host": _Share(0.2, 0.6, 1.0),
+    "input_workers": _Share(0.2, 0.6, 1.0),
+    "host_bound, cpu": _Share(0.2, 0.5, 0.8),
+    "host_bound, device": _Share(0.3, 0.7, 0.95),
+    "host_bound, compiled": _Share(0.2, 0.5, 0.9),
+    "synchronising": _Share(0.3, 0.8, 1.0),
+    "copies": _Share(0.4, 0.8, 1.0),
+    "communication": _Share(0.1, 0.3, 0.6),
+    "straggler": _Share(0.5, 0.9, 1.0),
+    "update_unfused, single": _Share(0.4, 0.7, 0.9),
+    "update_unfused, foreach": _Share(0.1, 0.3, 0.5),
+    "python": _Share(0.5, 0.9, 1.0),
+    "script_operations": _Share(0.3, 0.7, 0.95),
+    "gradientless": _Share(0.5, 0.9, 1.0),
+    "precision, double": _Share(0.3, 0.5, 0.7),
+    "precision, device": _Share(0.4, 0.6, 0.85),
+    "contention": _Share(0.2, 0.6, 1.0),
+    "cpu_quota": _Share(0.5, 0.9, 1.0),
+    "throttling": _Share(0.05, 0.15, 0.3),
+    "swapping": _Share(0.05, 0.3, 0.9),
+}
+
+
+def advise(ranks: Sequence[RankLayers], machine: Machine | None = None) -> tuple[Advice, ...]:
+    """What to change, the machine's own matters first, then the largest gain; empty without any.
 
     With several ranks an advice is taken from the rank it fits best, and `subject` names that rank.
     """
     timed = [rank for rank in ranks if rank.step_s > 0]
     if not timed:
         return ()
-    found = [*_by_part(timed), *_straggler(timed), *_dominant(timed), *_memory(timed)]
-    # A share of memory is no share of the step: it comes after them.
-    return tuple(sorted(found, key=lambda a: (a.topic == "memory_heavy", -a.fraction)))
+    machine = machine if machine is not None else Machine()
+    best: dict[Topic, tuple[Advice, int]] = {}
+    for rank in timed:
+        for advice in _of_rank(rank, machine):
+            if advice.topic not in best or _gain(advice) > _gain(best[advice.topic][0]):
+                best[advice.topic] = advice, rank.rank
+    found = [
+        replace(advice, subject=f"rank {number}") if len(timed) > 1 else advice
+        for advice, number in best.values()
+    ]
+    found += _straggler(timed)
+    found.sort(key=lambda advice: (advice.topic not in MACHINE, -_gain(advice)))
+    return (*found, *_memory(timed[0], machine))
 
 
-def _by_part(ranks: Sequence[RankLayers]) -> Iterator[Advice]:
-    for topic, threshold, parts in _PARTS:
-        shares = {
-            rank.rank: sum(rank.parts.get(part, 0.0) for part in parts) / rank.step_s
-            for rank in ranks
-        }
-        worst = max(shares, key=lambda rank: shares[rank])
-        if shares[worst] >= threshold:
-            subject = f"rank {worst}" if len(ranks) > 1 else None
-            yield Advice(topic=topic, fraction=shares[worst], subject=subject)
+def _gain(advice: Advice) -> float:
+    return advice.gain_s or 0.0
+
+
+def _of_rank(rank: RankLayers, machine: Machine) -> Iterator[Advice]:
+    windows = window_amounts(rank)
+    for topic, share, amount, evidence, subject in _claims(rank, machine):
+        advice = _judge(topic, _SHARES[share], amount, windows, evidence, subject)
+        if advice is not None:
+            yield advice
+
+
+_Claim = tuple[Topic, str, str, str | None, str | None]
+"""Topic, which of `_SHARES`, which amount, evidence, subject."""
+
+
+def _claims(rank: RankLayers, machine: Machine) -> Iterator[_Claim]:
+    """What might be advised; each is held against its amount afterwards."""
+    traits, on_cpu = rank.traits, rank.device.startswith("cpu")
+    full = _is_full(machine)
+    words: str | None
+    if traits.loader == "workers":
+        full_words = ", and all cores are busy" if full else ""
+        words = f"the loader reads in workers already{full_words}"
+        yield "input_workers", "input_workers", "input", words, None
+    else:
+        words = "the loader reads in the training's own process" if traits.loader else None
+        share = "input_wait, full host" if full else "input_wait"
+        yield "input_wait", share, "input", words, None
+    place = "compiled" if traits.compiled else "cpu" if on_cpu else "device"
+    words = "the model is compiled already" if traits.compiled else None
+    yield "host_bound", f"host_bound, {place}", "host", words, None
+    yield "synchronising", "synchronising", "synchronise", None, None
+    yield "copies", "copies", "copy", None, None
+    yield "communication", "communication", "communication", None, None
+    yield "python", "python", "remainder", None, None
+    yield "script_operations", "script_operations", "script", None, None
+    yield "gradientless", "gradientless", "gradientless", None, None
+    yield from _update_claim(rank, on_cpu)
+    if traits.parameter_bytes is not None and traits.parameter_bytes > DOUBLE_BYTES:
+        words = f"{traits.parameter_bytes:.3g} bytes a parameter"
+        yield "precision", "precision, double", "compute", words, None
+    elif not on_cpu:
+        yield "precision", "precision, device", "full_precision", None, None
+    yield from _machine_claims(machine)
+
+
+def _update_claim(rank: RankLayers, on_cpu: bool) -> Iterator[_Claim]:
+    form, optimizer = rank.traits.update, rank.traits.optimizer
+    if form == "single":
+        words = "its operations work on one tensor at a time"
+        yield "update_unfused", "update_unfused, single", "update", words, optimizer
+    elif form == "foreach" and not on_cpu and (optimizer is None or optimizer in FUSED):
+        words = "foreach already, not fused"
+        yield "update_unfused", "update_unfused, foreach", "update", words, optimizer
+
+
+def _machine_claims(machine: Machine) -> Iterator[_Claim]:
+    host, run = machine.host_load_fraction, machine.run_load_fraction
+    if host is not None and run is not None and _is_full(machine):
+        others = f"host_time:{max(host - run, 0.0) / host}"
+        words = f"all cores {host:.0%} busy, this run {run:.0%}"
+        if host - run >= OTHER_LOAD_FRACTION:
+            yield "contention", "contention", others, words, None
+    if machine.quota_fraction:
+        yield "cpu_quota", "cpu_quota", f"host_time:{machine.quota_fraction}", None, None
+    if machine.throttled_fraction:
+        share = machine.throttled_fraction
+        words = f"in {share:.0%} of samples"
+        yield "throttling", "throttling", f"compute:{share}", words, machine.throttled
+    if (machine.swap_fraction or 0.0) >= SWAPPED_FRACTION:
+        words = f"{(machine.swapped_bytes or 0.0) / 2**30:.2g} GiB were swapped out"
+        yield "swapping", "swapping", "step", words, None
+
+
+def _is_full(machine: Machine) -> bool:
+    return (machine.host_load_fraction or 0.0) >= FULL_LOAD_FRACTION
+
+
+def _judge(
+    topic: Topic,
+    share: _Share,
+    amount: str,
+    windows: Sequence[Amounts],
+    evidence: str | None,
+    subject: str | None,
+) -> Advice | None:
+    """The advice where every window agrees that it is worth it."""
+    name, _, scale = amount.partition(":")
+    factor = float(scale) if scale else 1.0
+    times = [window.get(name) * factor for window in windows]
+    least = [LEAST_GAIN_FRACTION * window.step_s for window in windows]
+    if not all(share.expected * t >= enough for t, enough in zip(times, least, strict=True)):
+        return None
+    steps = sum(window.steps for window in windows)
+    time_s = sum(t * window.steps for t, window in zip(times, windows, strict=True)) / steps
+    step_s = sum(window.step_s * window.steps for window in windows) / steps
+    return Advice(
+        topic=topic,
+        fraction=time_s / step_s,
+        gain_s=share.expected * time_s,
+        gain_low_s=share.low * time_s,
+        gain_high_s=share.high * time_s,
+        subject=subject,
+        evidence=evidence,
+    )
 
 
 def _straggler(ranks: Sequence[RankLayers]) -> Iterator[Advice]:
@@ -64,33 +199,30 @@ def _straggler(ranks: Sequence[RankLayers]) -> Iterator[Advice]:
     slowest = max(own, key=lambda rank: own[rank])
     others = median(time for rank, time in own.items() if rank != slowest)
     step_s = max(rank.step_s for rank in ranks)
-    fraction = (own[slowest] - others) / step_s
-    if fraction >= STRAGGLER_FRACTION:
-        yield Advice(topic="straggler", fraction=fraction, subject=f"rank {slowest}")
+    time_s, share = own[slowest] - others, _SHARES["straggler"]
+    if share.expected * time_s >= LEAST_GAIN_FRACTION * step_s:
+        yield Advice(
+            topic="straggler",
+            fraction=time_s / step_s,
+            gain_s=share.expected * time_s,
+            gain_low_s=share.low * time_s,
+            gain_high_s=share.high * time_s,
+            subject=f"rank {slowest}",
+        )
 
 
-def _dominant(ranks: Sequence[RankLayers]) -> Iterator[Advice]:
-    rank = ranks[0]
-    working = [node for node in rank.nodes if node.exclusive_s > 0]
-    if len(working) < FEWEST_LAYERS:
+def _memory(rank: RankLayers, machine: Machine) -> Iterator[Advice]:
+    """Only where memory is short: the layer that holds the most."""
+    if machine.memory_fraction is None:
         return
-    largest = max(working, key=lambda node: node.exclusive_s)
-    fraction = largest.exclusive_s / rank.step_s
-    if fraction >= DOMINANT_LAYER_FRACTION:
-        yield Advice(topic="dominant_layer", fraction=fraction, subject=_label(largest))
-
-
-def _memory(ranks: Sequence[RankLayers]) -> Iterator[Advice]:
-    if not any(node.memory and node.memory.activation_bytes for node in ranks[0].nodes):
-        # Parameters alone are not what a layer holds.
-        return
-    sizes = [(node, _bytes(node)) for node in ranks[0].nodes]
-    total = sum(size for _, size in sizes)
-    if total <= 0 or sum(size > 0 for _, size in sizes) < FEWEST_LAYERS:
-        return
-    node, size = max(sizes, key=lambda pair: pair[1])
-    if size / total >= MEMORY_FRACTION:
-        yield Advice(topic="memory_heavy", fraction=size / total, subject=_label(node))
+    sizes = {_label(node): _bytes(node) for node in rank.nodes}
+    known = sum(size > 0 for size in sizes.values()) >= FEWEST_LAYERS
+    yield Advice(
+        topic="memory_short",
+        fraction=machine.memory_fraction,
+        subject=max(sizes, key=lambda name: sizes[name]) if known else None,
+        evidence=machine.memory,
+    )
 
 
 def _label(node: LayerNode) -> str:

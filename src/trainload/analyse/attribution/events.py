@@ -105,11 +105,12 @@ class HostEvents:
 class DeviceEvents:
     """Kernels, copies and fills."""
 
-    __slots__ = ("correlation", "device", "end_ns", "start_ns", "stream", "work")
+    __slots__ = ("correlation", "device", "end_ns", "name", "start_ns", "stream", "work")
 
     def __init__(self) -> None:
         self.start_ns, self.end_ns, self.correlation = array("q"), array("q"), array("q")
         self.device, self.stream, self.work = array("l"), array("l"), array("b")
+        self.name = array("l")
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -227,6 +228,7 @@ class Window:
         device.device.append(number)
         device.correlation.append(correlation)
         device.work.append(work)
+        device.name.append(self._name("kernel", event["name"]))
         self.events += 1
 
     def _add_memory(self, event: Mapping[str, Any]) -> None:

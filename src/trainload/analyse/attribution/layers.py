@@ -18,11 +18,13 @@ from trainload.analyse.attribution.header import TraceHeader, parse_header
 from trainload.analyse.attribution.host import Layering, choose_layering, follow_host
 from trainload.analyse.attribution.labelled import partition_labelled
 from trainload.analyse.attribution.lasting import measure_lasting
+from trainload.analyse.attribution.machine import find_machine
 from trainload.analyse.attribution.memory import Layer, ObservedMemory, observe_memory
 from trainload.analyse.attribution.partition import Part, StepParts, busiest_device, partition
 from trainload.analyse.attribution.steps import HostStep, StepSource, find_steps
 from trainload.analyse.attribution.stored import restore_ranks, store_ranks
 from trainload.analyse.attribution.trace import open_trace
+from trainload.analyse.attribution.traits import TraitsReader
 from trainload.analyse.attribution.tree import grow_tree
 from trainload.analyse.attribution.types import ROW_COLUMNS, RankLayers, RunLayers, WindowCost
 from trainload.analyse.summary import summarise_run
@@ -49,7 +51,7 @@ def load_run_layers(run: Run, *, progress: Progress | None = None) -> RunLayers 
     if ranks is None:
         ranks = _read_ranks(run, paths, progress)
         store_ranks(run, ranks)
-    return RunLayers(ranks=ranks, advice=advise(ranks))
+    return RunLayers(ranks=ranks, advice=advise(ranks, find_machine(run)))
 
 
 def _read_ranks(
@@ -100,6 +102,7 @@ class _Trace:
         self._left_out = 0
         self._damaged = 0
         self._nodes = self._unknown = 0
+        self._traits = TraitsReader()
 
     @property
     def device(self) -> str:
@@ -127,6 +130,7 @@ class _Trace:
         for layer, seen in observe_memory(window, host, steps, on_cpu=device is None).items():
             self.memory[layer] = _larger(seen, self.memory.get(layer))
         if self.header.times_steps(window.index):
+            self._traits.add(window, steps)
             for parts in partition(window, host, steps, device):
                 share_update(parts, self.header.modules)
                 self.steps.append((window.index, parts))
@@ -255,6 +259,7 @@ class _Trace:
             rows=_rows(self.header.rank, traced, corrected),
             cost=cost,
             notes=tuple(self.notes),
+            traits=self._traits.traits(self.header.modules),
         )
 
     def _untraced(self, steps: pl.DataFrame | None, window: int) -> int | None:

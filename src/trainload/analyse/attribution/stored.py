@@ -18,7 +18,9 @@ from trainload.analyse.attribution.types import (
     LayerMemory,
     LayerNode,
     RankLayers,
+    Traits,
     WindowCost,
+    WindowTraits,
 )
 from trainload.record import Run, load_layer_table, save_layer_table
 
@@ -38,6 +40,7 @@ def store_ranks(run: Run, ranks: Sequence[RankLayers]) -> None:
     described = [
         {f.name: getattr(rank, f.name) for f in fields(rank) if f.name not in ("rows", "nodes")}
         | {"nodes": [asdict(node) for node in rank.nodes], "cost": asdict(rank.cost)}
+        | {"traits": asdict(rank.traits)}
         for rank in ranks
     ]
     text = json.dumps({**_key(run), "ranks": described}, allow_nan=False)
@@ -74,6 +77,7 @@ def _rank(kept: Mapping[str, Any], rows: pl.DataFrame) -> RankLayers:
             "nodes": tuple(_node(node) for node in kept["nodes"]),
             "cost": _cost(kept["cost"]),
             "notes": tuple(kept["notes"]),
+            "traits": _traits(kept["traits"]),
             "rows": rows.filter(pl.col("rank") == kept["rank"]),
         }
     )
@@ -82,6 +86,11 @@ def _rank(kept: Mapping[str, Any], rows: pl.DataFrame) -> RankLayers:
 def _cost(kept: Mapping[str, Any]) -> WindowCost:
     lasting = kept["lasting"]
     return WindowCost(**{**kept, "lasting": None if lasting is None else LastingCost(**lasting)})
+
+
+def _traits(kept: Mapping[str, Any]) -> Traits:
+    windows = {int(at): WindowTraits(**one) for at, one in (kept["windows"] or {}).items()}
+    return Traits(**{**kept, "windows": windows})
 
 
 def _node(kept: Mapping[str, Any]) -> LayerNode:

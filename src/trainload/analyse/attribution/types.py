@@ -6,7 +6,7 @@ Every figure is measured in the traced windows and scaled to the time of untrace
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from trainload.analyse.attribution.lasting import LastingCost
@@ -107,6 +107,38 @@ class WindowCost:
     """Steps after the last window against those before the first; None with too few of them."""
 
 
+Loader = Literal["workers", "main"]
+UpdateForm = Literal["fused", "foreach", "single"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowTraits:
+    """Shares of a window's traced steps, and counts a step."""
+
+    copies_fraction: float = 0.0
+    """On the host: copying tensors, changes of layout and type among it."""
+    gradientless_fraction: float = 0.0
+    """Forward passes of models that keep nothing for a backward pass: validation, frozen models."""
+    full_precision_fraction: float = 0.0
+    """Kernels of matrix products and convolutions in float32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """How a training is set up, as far as its operations tell; None: they do not."""
+
+    loader: Loader | None = None
+    """Whether torch's loader read in workers or in the training's own process."""
+    compiled: bool = False
+    optimizer: str | None = None
+    """Its class."""
+    update: UpdateForm | None = None
+    """fused: one operation for all tensors; foreach: one of each kind; single: some for each."""
+    parameter_bytes: float | None = None
+    """Mean bytes of one parameter: 4 for float32, 8 for float64."""
+    windows: Mapping[int, WindowTraits] | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class RankLayers:
     """The attribution of one process."""
@@ -136,23 +168,34 @@ class RankLayers:
     cost: WindowCost
     notes: tuple[str, ...]
     """What a reader should know: compiled regions, steps left out, a trace cut short…"""
+    traits: Traits = field(default_factory=Traits)
 
 
 Topic = Literal[
-    "input_wait", "host_bound", "synchronising", "copies", "communication", "straggler",
-    "dominant_layer", "update_heavy", "remainder", "memory_heavy",
+    "swapping", "cpu_quota", "throttling", "contention",
+    "input_wait", "input_workers", "host_bound", "synchronising", "copies", "communication",
+    "straggler", "update_unfused", "python", "script_operations", "gradientless", "precision",
+    "memory_short",
 ]  # fmt: skip
+"""The first four are the machine's, and come first: what else is measured depends on them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """One thing to do next; the words are the report's."""
+    """One thing to do next and what that should gain; the words are the report's."""
 
     topic: Topic
     fraction: float
-    """Share of the step (memory_heavy: of the bytes) that the claim rests on."""
+    """Share of the step (memory_short: of the memory) that the claim rests on."""
+    gain_s: float | None = None
+    """Seconds a step that following it should gain; None where memory, not time, is short."""
+    gain_low_s: float | None = None
+    gain_high_s: float | None = None
+    """Where the gain should lie: at the least, at the most."""
     subject: str | None = None
-    """The layer or rank it is about, where it is about one."""
+    """The layer, rank, device or optimizer it is about, where it is about one."""
+    evidence: str | None = None
+    """What in the record speaks for it, beside the share."""
 
 
 @dataclass(frozen=True, kw_only=True)

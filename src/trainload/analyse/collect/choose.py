@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from trainload.analyse.collect.groups import PROGRESS
+from trainload.analyse.collect.groups import PROGRESS, Reading
 from trainload.analyse.collect.lines import LogLine
 from trainload.analyse.collect.patterns import Pattern
 from trainload.errors import UsageError
@@ -56,26 +56,48 @@ class _Tally:
     stamps: int = 0
     found: set[str] = field(default_factory=set)
     iterations: list[int] = field(default_factory=list)
-    bar: int | None = None
-    before_bar: bool = True
+    bars: dict[int, list[int]] = field(default_factory=dict)
+    """The first iterations of the bars of each length."""
+    results: dict[int, int] = field(default_factory=dict)
+    """How often a bar of each length was drawn right behind a line with a training loss."""
+    awaited: bool = False
+    first: Reading = field(default_factory=dict)
+    """The first line that matched."""
 
-    def count(self, text: str) -> None:
-        read = self.pattern.read_line(text)
+    def count(self, line: LogLine) -> None:
+        read = self.pattern.read_line(line.text)
         if read is None:
             return
         reading, stamp = read
         self.lines += 1
         self.found.update(reading)
-        if self.lines <= 100 and self.pattern.stamp_ns(text, stamp) is not None:
+        self.first = self.first or reading
+        if self.lines <= 100 and self.pattern.stamp_ns(line.text, stamp) is not None:
             self.stamps += 1
         iteration, bar = reading.get("iteration"), reading.get("iterations")
-        if self.pattern.one_bar and bar is not None and int(bar) > (self.bar or 0):
-            self.bar = int(bar)
-            self.iterations.clear()
-        if self.pattern.one_bar and bar is not None and int(bar) != self.bar:
+        if self.pattern.bar_follows and "loss" in reading and bar is None:
+            self.awaited = True
+        if iteration is None or (line.nested and self.pattern.one_bar):
             return
-        if iteration is not None and len(self.iterations) < 2 and iteration not in self.iterations:
-            self.iterations.append(int(iteration))
+        if self.pattern.one_bar and bar is not None:
+            iterations = self.bars.setdefault(int(bar), [])
+            self.results[int(bar)] = self.results.get(int(bar), 0) + self.awaited
+            self.awaited = False
+        else:
+            iterations = self.iterations
+        begun = iteration > 0 or self.pattern.first_iteration != 1
+        if begun and len(iterations) < 2 and iteration not in iterations:
+            iterations.append(int(iteration))
+
+    @property
+    def bar(self) -> int | None:
+        """Length of the training's bar: the one drawn behind losses, else the longest."""
+        return max(self.bars, key=lambda bar: (self.results[bar], bar), default=None)
+
+    @property
+    def printed(self) -> list[int]:
+        """The first iterations that are printed."""
+        return self.iterations if self.bar is None else self.bars[self.bar]
 
 
 def choose_pattern(
@@ -89,7 +111,7 @@ def choose_pattern(
     for line in lines:
         sampled += 1
         for tally in tallies:
-            tally.count(line.text)
+            tally.count(line)
         if sampled % SAMPLED_LINES == 0 and any(tally.lines for tally in tallies):
             break
     best = max(tallies, key=_weight)
@@ -99,6 +121,7 @@ def choose_pattern(
             f"no line of {where} fits a log pattern (tried {tried}); describe its lines "
             "in a JSON file and give it with --pattern-file"
         )
+    _refuse_last_state(best, where)
     first, start = _counting(best)
     return Choice(
         pattern=best.pattern,
@@ -112,13 +135,25 @@ def choose_pattern(
     )
 
 
+def _refuse_last_state(tally: _Tally, where: str) -> None:
+    """Lightning's Rich bar leaves one state in a file: that of the last epoch."""
+    epoch, last = tally.first.get("epoch"), tally.first.get("last_epoch")
+    whole = tally.first.get("iteration") == tally.first.get("iterations")
+    if epoch and last is not None and whole:
+        raise UsageError(
+            f"{where} holds only the last state of Lightning's Rich bar, of epoch {epoch} "
+            f"(0 to {last}): the time of the epochs before is not in it; train with "
+            "callbacks=[TQDMProgressBar()], which writes every state to a file too"
+        )
+
+
 def _weight(tally: _Tally) -> float:
     return tally.lines * (GENERAL_WEIGHT if tally.pattern.general else 1.0)
 
 
 def _counting(tally: _Tally) -> tuple[int, int]:
     """Number of the first iteration, and how many were done before the log begins."""
-    printed = tally.iterations
+    printed = tally.printed
     first = tally.pattern.first_iteration
     if first is None:
         first = 0 if printed and printed[0] == 0 else 1

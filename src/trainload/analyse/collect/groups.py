@@ -19,10 +19,12 @@ COUNTERS: Final[Mapping[str, str]] = {
     "epochs": "how many epochs there will be",
     "iteration": "number of the iteration, in its epoch where epochs are printed",
     "iterations": "how many iterations there will be, in the epoch or in all",
+    "last_epoch": "number of the last epoch, counted from 0, where that is printed for `epochs`",
 }
 DURATIONS: Final[Mapping[str, str]] = {
     "time": "one iteration",
     "mean_time": "mean of an iteration since the epoch began",
+    "later_mean_time": "mean of an iteration since the epoch's first one ended",
     "lap": "since the line before",
     "epoch_elapsed": "since the epoch began",
     "elapsed": "since training began",
@@ -31,7 +33,8 @@ DURATIONS: Final[Mapping[str, str]] = {
     "total_time": "the whole training",
 }
 RATES: Final[Mapping[str, str]] = {
-    "rate_per_s": "iterations in a second",
+    "rate_per_s": "iterations in a second, of late",
+    "mean_rate_per_s": "iterations in a second since the progress bar began",
     "samples_per_s": "samples in a second; a time where the batch size is known",
 }
 PROGRESS = "epoch_progress"

@@ -25,6 +25,7 @@ _BREAK = re.compile(r"\r\n|[\r\n\x0b\x0c\x85\u2028\u2029]")
 _ANSI = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00\x08]"
 )
+_UP = "\x1b[A"
 _BOMS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -115,6 +116,8 @@ class LogLine:
     number: int
     """Counted from 1 by line ends, as an editor does; redraws share their line's."""
     text: str
+    nested: bool = False
+    """A bar inside another one: the cursor goes up again behind it."""
 
 
 class LogLines:
@@ -131,7 +134,7 @@ class LogLines:
         for text, ended in self._pieces():
             clean = _ANSI.sub("", text[:MOST_LINE_CHARACTERS]) if text else text
             if clean.strip():
-                yield LogLine(number=number, text=clean)
+                yield LogLine(number=number, text=clean, nested=text.endswith(_UP))
             number += ended
         if self._long:
             self.notes.append(

@@ -5,23 +5,28 @@ Writes nothing: the report room makes the CSV files.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainload.analyse.collect.choose import Choice
 from trainload.analyse.collect.curve import ProgressCurve
-from trainload.analyse.collect.groups import COUNTERS, Reading
+from trainload.analyse.collect.groups import COUNTERS, PROGRESS, Reading
 from trainload.analyse.collect.lines import LogLine, LogLines
 from trainload.analyse.collect.timeline import Place, Timeline
 
 Cell = float | int | str | None
 LEADING = ("epoch", "iteration", "time_s", "elapsed_s")
+SETTLING_ROWS = 12
+"""States of a smoothed bar (tqdm's factor is 0.3) until 1 % of what lay before is left in it."""
 QUARTERS = (25, 50, 75, 100)
 _MARKERS = frozenset(COUNTERS)
 _REDRAWN = frozenset((*COUNTERS, "elapsed_s"))
 _OF_BAR = frozenset(("iteration", "iterations", "elapsed_s", "time_s", "rate_per_s"))
+_CLOCKS = ("elapsed_s", "epoch_elapsed_s", "later_mean_time_s")
+_PACES = ("time_s", "rate_per_s", "mean_time_s", "mean_rate_per_s")
 _FACT_LINES = 10_000
 _FACTS: Mapping[str, re.Pattern[str]] = {
     "batch_size": re.compile(
@@ -92,6 +97,8 @@ class LogReading:
         self._facts: dict[str, str] = {}
         self._total_ns: int | None = None
         self._validation_ns: int | None = None
+        self._progress_seen: float | None = None
+        self._settling = 0
         self._seen = self._matched = self._rows = self._other_bars = self._redrawn = 0
 
     @property
@@ -99,7 +106,7 @@ class LogReading:
         """Columns of the rows: the leading ones, what the pattern has, the line's number."""
         others = (
             c for c in self._choice.pattern.columns
-            if c not in LEADING and c not in ("epochs", "iterations")
+            if c not in LEADING and c not in ("epochs", "iterations", "last_epoch")
         )  # fmt: skip
         return (*LEADING, *others, "line")
 
@@ -112,6 +119,7 @@ class LogReading:
     def rows(self) -> Iterator[dict[str, Cell]]:
         """A row for each iteration (or epoch) printed, in the log's order."""
         pending: _Pending | None = None
+        held: _Pending | None = None
         epoch: float | int | None = None
         for line in self._lines:
             self._seen += 1
@@ -123,6 +131,12 @@ class LogReading:
             epoch = new.reading.setdefault("epoch", epoch) if epoch is not None else (
                 new.reading.get("epoch")
             )  # fmt: skip
+            if self._choice.pattern.bar_follows:
+                if PROGRESS in new.reading and pending is not None and pending.is_bar:
+                    held = new if held is None else held.merged(new)
+                    continue
+                if held is not None and new.is_bar:
+                    new.reading, held = {**held.reading, **new.reading}, None
             if pending is not None and pending.takes(new):
                 self._redrawn += pending.repeats(new)
                 pending.merge(new)
@@ -131,7 +145,7 @@ class LogReading:
                 yield from self._finish(pending)
             pending = new
         if pending is not None:
-            yield from self._finish(pending)
+            yield from self._finish(pending if held is None else pending.merged(held))
 
     def _read(self, line: LogLine) -> _Pending | None:
         read = self._choice.pattern.read_line(line.text)
@@ -140,8 +154,14 @@ class LogReading:
                 self._note_facts(line.text)
             return None
         reading, stamp = read
+        if "last_epoch" in reading:
+            reading["epochs"] = reading.pop("last_epoch") + 1
         bar = self._choice.bar
-        if bar is not None and reading.get("iterations", bar) != bar:
+        if reading.get("iteration") == 0 and self._choice.pattern.first_iteration == 1:
+            return None  # a bar just opened, or set back ahead of the next epoch
+        if bar is not None and "iterations" in reading and (
+            line.nested or reading["iterations"] != bar
+        ):  # fmt: skip
             self._other_bars += 1
             # What is printed behind a validation's bar, on the same line, still counts.
             reading = {name: value for name, value in reading.items() if name not in _OF_BAR}
@@ -162,7 +182,9 @@ class LogReading:
 
     def _finish(self, pending: _Pending) -> Iterator[dict[str, Cell]]:
         reading = pending.reading
-        time_s = self._timeline.advance(reading, pending.stamp, pending.line)
+        time_s = self._timeline.advance(reading, pending.stamp, pending.line, pending.drawn)
+        if PROGRESS in reading:
+            self._progress_seen = max(self._progress_seen or 0.0, reading[PROGRESS])
         if "total_time_s" in reading:
             self._total_ns = (self._total_ns or 0) + round(reading["total_time_s"] * 1e9)
         if "validation_time_s" in reading:
@@ -171,6 +193,12 @@ class LogReading:
             )
         if _MARKERS.issuperset(reading) and not (pending.stamp and "iteration" in reading):
             return
+        if self._choice.pattern.bar_follows and pending.is_bar:
+            # The bar's rate is smoothed: an evaluation stays in it for a while.
+            time_s = time_s if self._settling == 0 else None
+            self._settling = max(self._settling - 1, 0)
+            if "validation_loss" in reading:
+                self._settling = SETTLING_ROWS
         self._rows += 1
         elapsed_ns = self._timeline.known_ns
         yield {
@@ -195,7 +223,7 @@ class LogReading:
             config={**self._facts, **self._config},
             pattern=self._choice.pattern.name,
             unit=self._choice.unit,
-            epochs=timeline.epochs_total or timeline.epochs_seen,
+            epochs=timeline.epochs_total or timeline.epochs_seen or self._whole_epochs,
             done=_plain(reached),
             total=_plain(total),
             total_time_s=None if total_ns is None else total_ns / 1e9,
@@ -206,6 +234,11 @@ class LogReading:
             matched_lines=self._matched,
             notes=(*self._lines.notes, *self._notes(total)),
         )
+
+    @property
+    def _whole_epochs(self) -> int | None:
+        """Epochs by the progress that is printed with results."""
+        return None if self._progress_seen is None else math.ceil(self._progress_seen)
 
     def _time_at(self, percent: int, total: float | None) -> float | None:
         if total is None or not self._timeline.timed:
@@ -221,6 +254,8 @@ class LogReading:
             yield "no time is printed in this log: only its counters and losses are collected"
             if "samples_per_s" in self._choice.found and timeline.batch_size is None:
                 yield "samples a second give a time where --config batch_size=… is stated"
+        elif timeline.timed and not timeline.known_ns and not faults.missing_epochs:
+            yield "the times printed are whole seconds, and each of them is 0: no time is known"
         if faults.resumed:
             yield (
                 f"training starts again at an earlier place {_times(faults.resumed)}: "
@@ -267,6 +302,8 @@ class _Pending:
     reading: Reading
     stamp: tuple[int, bool] | None
     line: int
+    drawn: Reading = field(default_factory=dict)
+    """Of a bar that was drawn several times at one iteration: its pace when first drawn there."""
 
     def takes(self, new: _Pending) -> bool:
         for counter in ("epoch", "iteration"):
@@ -279,14 +316,34 @@ class _Pending:
 
     def repeats(self, new: _Pending) -> bool:
         """Whether values are replaced, other than by a bar that is merely drawn again."""
+        if self.is_bar and new.is_bar:
+            return False
         shared = (self.reading.keys() & new.reading.keys()) - _REDRAWN
         return any(self.reading[name] != new.reading[name] for name in shared)
 
     def merge(self, new: _Pending) -> None:
         if _MARKERS.issuperset(self.reading):
             self.line = new.line
+        if self.is_bar and new.is_bar:
+            self._redraw()
         self.reading.update(new.reading)
         self.stamp = new.stamp or self.stamp
+
+    def merged(self, new: _Pending) -> _Pending:
+        """This row with what the next line adds."""
+        self.merge(new)
+        return self
+
+    @property
+    def is_bar(self) -> bool:
+        """A state of a progress bar."""
+        return "iterations" in self.reading and any(clock in self.reading for clock in _CLOCKS)
+
+    def _redraw(self) -> None:
+        """Keep the pace of the first drawing: validation may lie between it and the last."""
+        for pace in _PACES:
+            if pace in self.reading:
+                self.drawn.setdefault(pace, self.reading[pace])
 
 
 def _times(place: Place) -> str:

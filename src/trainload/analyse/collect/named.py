@@ -29,10 +29,12 @@ def _pattern(name: str, about: str, *expressions: str, **options: bool | int | N
 
 _BAR = (
     rf"\d+%\|[^|]*\| *(?P<iteration>\d+)/(?P<iterations>\d+) \[(?P<{{elapsed}}>{_CLOCK})<[^,\]]*"
-    rf"(?:, *(?:(?P<rate_per_s>{_N}) ?it/s|(?P<time_s>{_N}) ?s/it))?"
+    rf"(?:, *(?:(?P<{{mean}}rate_per_s>{_N}) ?it/s|(?P<{{mean}}time_s>{_N}) ?s/it))?"
 )
-_RUN_BAR = _BAR.format(elapsed="elapsed_clock")
-_EPOCH_BAR = _BAR.format(elapsed="epoch_elapsed_clock")
+# tqdm's update() smooths the rate over the latest redraws; close() draws that of the whole bar.
+_RUN_BAR = _BAR.format(elapsed="elapsed_clock", mean="")
+# Lightning sets the bar's count itself, past update(): tqdm then draws the rate since the start.
+_EPOCH_BAR = _BAR.format(elapsed="epoch_elapsed_clock", mean="mean_")
 
 _EDGE = _pattern(
     "edge-evaluation",
@@ -66,19 +68,21 @@ _HUGGING_FACE = _pattern(
     rf"\{{'train_runtime': '?(?P<total_time_s>{_N})",
     first_iteration=1,
     one_bar=True,
+    bar_follows=True,
 )
 _KERAS = _pattern(
     "keras",
     "Keras: Epoch 1/10 and the bar's lines, 12/100 [===>…] - ETA: 3s - loss: …",
     r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$",
     r"^ *(?P<iteration>\d+)/(?P<iterations>\d+) (?:\[[=>.]+\]|[━╸ ]+|-) *(?:- |\d)"
+    rf"(?=.*?[\ds] (?:- )?(?:(?P<later_mean_time_s>{_N})s/(?:step|epoch)"
+    rf"|(?P<later_mean_time_ms>{_N})ms/step|(?P<later_mean_time_us>{_N})us/step)|)"
     + _also("loss", r"(?<!\w)loss: ", _LOSS)
     + _also("accuracy", r"(?<!\w)acc(?:uracy)?: ")
     + _also("validation_loss", r"\bval_loss: ", _LOSS),
     # Only the whole bar states a time that has passed: before, it is the time still to come.
     r"^ *(?P<iteration>\d+)/(?P<iterations>(?P=iteration)) (?:\[=*\]|[━ ]+|-) *(?:- )?"
-    rf"(?P<epoch_time_s>\d+)s(?: |$)(?=.*?(?P<mean_time_s>{_N})s/(?:step|epoch)"
-    rf"|.*?(?P<mean_time_ms>{_N})ms/step|.*?(?P<mean_time_us>{_N})us/step|)",
+    r"(?P<epoch_time_s>\d+)s(?: |$)",
     first_iteration=1,
 )
 _MXNET = _pattern(
@@ -114,9 +118,26 @@ _LIGHTNING = _pattern(
     "lightning",
     "PyTorch Lightning's bar: Epoch 0:  12%|█▏ | 12/100 [00:03<00:20, 4.2it/s, train_loss=…]",
     rf"^ *Epoch (?P<epoch>\d+): *{_EPOCH_BAR}"
-    + _also("loss", "(?:train_)?loss=", _LOSS),
+    + _also("loss", r"(?<!\w)(?:train_)?loss(?:_step)?=", _LOSS)
+    + _also("validation_loss", r"(?<!\w)val_loss=", _LOSS),
+    # Its Rich bar: Epoch 0/4  ━━━━━━━━ 12/100 0:00:03 • 0:00:20 4.20it/s train_loss: 0.5
+    r"^ *Epoch (?P<epoch>\d+)/(?:(?P<last_epoch>\d+)|-\d+) +[━╸╺ ]+ "
+    rf"(?P<iteration>\d+)/(?P<iterations>\d+) +(?P<epoch_elapsed_clock>{_CLOCK}) •"
+    rf"(?: *(?:{_CLOCK}|-:--:--))? *(?P<rate_per_s>{_N})it/s"
+    + _also("loss", r"(?<!\w)(?:train_)?loss(?:_step)?: +", _LOSS)
+    + _also("validation_loss", r"(?<!\w)val_loss: +", _LOSS),
     first_iteration=1,
-)  # fmt: skip
+)
+_TIMM = _pattern(
+    "timm",
+    "timm's train.py: Train: 0 [  50/1251 (  4%)]  Loss: …  Time: 0.35s, 731.4/s  (0.42s, …",
+    r"\bTrain: (?P<epoch>\d+) \[ *(?P<iteration>\d+)/(?P<iterations>\d+) \( *\d+%\)\] +"
+    rf"Loss: +(?P<loss>{_LOSS}) \( *(?P<mean_loss>{_LOSS})\)"
+    rf"(?=.*?\bTime: +(?P<time_s>{_N})s, +(?P<samples_per_s>{_N})/s +\((?P<mean_time_s>{_N})s,|)"
+    + _also("learning_rate", r"\bLR: +")
+    + _also("data_s", r"\bData: +"),
+    first_iteration=0,
+)
 _TQDM = _pattern(
     "tqdm",
     "any tqdm bar: 12%|█▏ | 12/100 [00:03<00:20, 4.2it/s]",
@@ -144,7 +165,8 @@ _GENERIC = _pattern(
 NAMED: Final[Mapping[str, Pattern]] = {
     pattern.name: pattern
     for pattern in (
-        _EDGE, _TENSORFLOW, _HUGGING_FACE, _KERAS, _MXNET, _IMAGENET, _LIGHTNING, _TQDM, _GENERIC,
+        _EDGE, _TENSORFLOW, _HUGGING_FACE, _KERAS, _MXNET, _IMAGENET, _TIMM, _LIGHTNING, _TQDM,
+        _GENERIC,
     )
 }  # fmt: skip
 """In order of preference: of two that fit equally many lines, the earlier is taken."""

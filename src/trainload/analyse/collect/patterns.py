@@ -39,6 +39,8 @@ class Pattern:
     """Number of the first iteration: 0 or 1; None: 0 if the first one printed is 0."""
     one_bar: bool = False
     """Progress bars of several lengths may stand in the log: the longest one is training's."""
+    bar_follows: bool = False
+    """A line of results is printed ahead of the bar's state that it belongs to."""
     general: bool = False
     """Fits lines of other patterns too: its lines count a tenth when the best is chosen."""
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from trainload.analyse.collect.bars import BarPace
 from trainload.analyse.collect.choose import Choice
 from trainload.analyse.collect.curve import ProgressCurve
 from trainload.analyse.collect.groups import COUNTERS, MOST_SECONDS, PROGRESS, Reading
 from trainload.analyse.collect.timestamps import DAY_NS
 
 _NS = 1_000_000_000
-_SINCE_START = ("elapsed_s", "epoch_elapsed_s", "mean_time_s")
+_SINCE_START = ("elapsed_s", "epoch_elapsed_s", "mean_time_s", "later_mean_time_s")
 _STRETCHES = (*_SINCE_START, "lap_s", "epoch_time_s")
 """Times that add up to the whole; where there are none, timestamps are better than single times."""
 
@@ -78,6 +79,7 @@ class Timeline:
         self._raw_ns: int | None = None
         self._stamp_ns: int | None = None
         self._extra_epochs = 0
+        self._bar = BarPace()
         if not self._by_stamp and not (self._since_start and choice.start):
             curve.add(0.0, 0)
 
@@ -116,8 +118,14 @@ class Timeline:
         left = self.epochs_total - self._first_epoch + first
         return max(reached, left * self.length - (0 if self._since_start else self._choice.start))
 
-    def advance(self, row: Reading, stamp: tuple[int, bool] | None, line: int) -> float | None:
-        """Take in one row; the time of one of its iterations in seconds where that is known."""
+    def advance(
+        self, row: Reading, stamp: tuple[int, bool] | None, line: int, drawn: Reading | None = None
+    ) -> float | None:
+        """Take in one row; the time of one of its iterations in seconds where that is known.
+
+        `drawn` is a bar's pace when its row's iteration was first drawn, where it was drawn again.
+        """
+        first = {**row, **(drawn or {})}
         self._take_totals(row)
         if row.get("epoch") is not None:
             self._enter_epoch(int(row["epoch"]), line)
@@ -126,12 +134,12 @@ class Timeline:
             self._begin_epoch()
         delta = self._move(row, line)
         before_ns = self.elapsed_ns
-        time_ns = self._iteration_ns(row)
-        known = self._take_time(row, stamp, line, delta, time_ns)
+        time_ns = self._iteration_ns(first)
+        known = self._take_time(self._closed(row, drawn), stamp, line, delta, time_ns)
         if "epoch_time_s" in row:
             known = self._epoch_ended = True
             if not self._by_stamp and "elapsed_s" not in row:
-                self.elapsed_ns = self._epoch_start_ns + _ns(row["epoch_time_s"])
+                self.elapsed_ns = self._epoch_start_ns + _ns(self._epoch_s(row))
             self._done = max(self._done, self.length or 0.0, 0.0 if self._counts_iterations else 1)
         if known:
             self.timed = True
@@ -140,7 +148,19 @@ class Timeline:
         if time_ns is None and delta > 0 and known and (self._by_stamp or "lap_s" in row):
             gone_ns = self.elapsed_ns - before_ns
             return gone_ns / delta / _NS if gone_ns > 0 else None
-        return None if time_ns is None else row.get("time_s", time_ns / _NS)
+        return None if time_ns is None else first.get("time_s", time_ns / _NS)
+
+    def _closed(self, row: Reading, drawn: Reading | None) -> Reading:
+        """The row, its pace named as the whole bar's where it is: closing, tqdm draws that."""
+        if not drawn or row.get("iteration") != row.get("iterations"):
+            return row
+        named = {"rate_per_s": "mean_rate_per_s", "time_s": "mean_time_s"}
+        return {**row, **{named[name]: row[name] for name in named if name in row}}
+
+    def _epoch_s(self, row: Reading) -> float:
+        """The whole epoch, more finely than it is printed where the row tells."""
+        told_s = self._bar.keras_s(self._done, row) if "later_mean_time_s" in row else None
+        return row["epoch_time_s"] if told_s is None else told_s
 
     def _take_totals(self, row: Reading) -> None:
         if row.get("iterations"):
@@ -170,6 +190,7 @@ class Timeline:
 
     def _begin_epoch(self) -> None:
         self._done = 0.0
+        self._bar = BarPace()
         self._epoch_start_ns = self.elapsed_ns
         self._epoch_ended = False
 
@@ -206,7 +227,12 @@ class Timeline:
         if "time_s" in row:
             return _ns(row["time_s"])
         seconds = None
-        if "rate_per_s" in row:
+        clocked = "epoch_elapsed_s" in row or "elapsed_s" in row
+        if clocked and ("mean_rate_per_s" in row or "mean_time_s" in row):
+            seconds = self._bar.iteration_s(self._done, row)
+        elif "later_mean_time_s" in row and "validation_loss" not in row:
+            seconds = row["later_mean_time_s"]
+        elif "rate_per_s" in row:
             seconds = 1.0 / row["rate_per_s"]
         elif "samples_per_s" in row and self.batch_size:
             seconds = self.batch_size / row["samples_per_s"]
@@ -225,7 +251,7 @@ class Timeline:
             own_ns = round(delta * time_ns) if time_ns is not None else 0
             return stamp is not None and self._take_stamp(stamp, own_ns, line)
         if "elapsed_s" in row:
-            raw_ns = _ns(row["elapsed_s"])
+            raw_ns = _ns(self._bar.elapsed_s(row["elapsed_s"], self._done, row))
             if self._raw_ns is not None and raw_ns < self._raw_ns:
                 self._offset_ns = self.elapsed_ns  # a process started anew counts from 0 again
             self._raw_ns = raw_ns
@@ -234,15 +260,19 @@ class Timeline:
         if "elapsed_s" in self._choice.found:
             return False
         if "epoch_elapsed_s" in row:
-            self.elapsed_ns = max(
-                self.elapsed_ns, self._epoch_start_ns + _ns(row["epoch_elapsed_s"])
-            )
+            gone_s = self._bar.elapsed_s(row["epoch_elapsed_s"], self._done, row)
+            self.elapsed_ns = max(self.elapsed_ns, self._epoch_start_ns + _ns(gone_s))
             return True
         if "epoch_elapsed_s" in self._choice.found:
             return False
         if "mean_time_s" in row and self._done > 0:
             self.elapsed_ns = self._epoch_start_ns + round(self._done * _ns(row["mean_time_s"]))
             return True
+        if "later_mean_time_s" in row:
+            told_s = self._bar.keras_s(self._done, row)
+            if told_s is not None:
+                self.elapsed_ns = self._epoch_start_ns + _ns(told_s)
+            return told_s is not None
         if "lap_s" in row:
             self.elapsed_ns += _ns(row["lap_s"])
             return True

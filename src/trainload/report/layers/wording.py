@@ -5,6 +5,7 @@ Turns values of `analyse.attribution` into text; decides nothing about them.
 
 from collections.abc import Iterable, Mapping
 
+from trainload.analyse.attribution.advice import FUSED
 from trainload.analyse.attribution.types import (
     Advice,
     EnergyShare,
@@ -33,53 +34,97 @@ PARTS: Mapping[str, str] = {
 """Parts of a step in the order in which they are shown; the position chooses the colour."""
 
 _ADVICE: Mapping[str, str] = {
-    "input_wait": "input wait{of} is {share} of the step: give the data loader more workers "
-    "(num_workers) or move decoding out of the step",
+    "contention": "others use this machine{why}: train when they do not, or on cores of your own",
+    "cpu_quota": "the control group's CPU quota holds the run back for {share} of the step: raise "
+    "the quota, or use fewer threads and workers",
+    "throttling": "{subject} ran slower than asked{why}: see to its cooling and its power supply",
+    "swapping": "the machine swaps{why}: use less memory, or close what else holds it",
+    "input_wait": "input wait{of} is {share} of the step{why}: let loader workers read ahead "
+    "(num_workers, prefetch_factor{already}) or prepare the data once, before training",
+    "input_workers": "input wait{of} is {share} of the step{why}: cheaper decoding, "
+    "persistent_workers=True or another number of workers, not above the free cores",
     "host_bound": "the device{of} stands idle for {share} of the step while the host prepares its "
-    "work{most}: larger batches, torch.compile or CUDA graphs leave less to prepare",
+    "work{why}: larger batches{compiling} leave less to prepare",
     "synchronising": "waiting for the device{of} is {share} of the step: keep .item(), .cpu() and "
     "printing of tensors out of the step",
     "copies": "copies{of} are {share} of the step: let the loader pin its memory "
-    "(pin_memory=True), copy with non_blocking=True and keep tensors on the device",
+    "(pin_memory=True) and copy with non_blocking=True if not already, keep tensors on the device",
     "communication": "communication{of} costs {share} of the step: accumulate gradients under "
     "no_sync(), compress them or try larger buckets (bucket_cap_mb)",
     "straggler": "the other processes wait {share} of the step for {subject}: look at its input, "
     "its clocks and what else runs beside it",
-    "dominant_layer": "the layer {subject} alone is {share} of the step: lower precision "
-    "or a cheaper layer pays most there",
-    "update_heavy": "the optimizer's update{of} is {share} of the step: use a fused optimizer "
-    "(fused=True) or update less often by accumulating gradients",
-    "remainder": "{share} of the step{of} is explained by nothing: look at what the script does "
-    "between its torch operations",
-    "memory_heavy": "the layer {subject} holds {share} of the layers' memory: shrink or shard it, "
-    "or checkpoint it where activations weigh most",
+    "update_unfused": "the update{by} is {share} of the step{why}: {fused}",
+    "python": "for {share} of the step{of} the script does something else than torch: logging, "
+    "saving, Python of its own; do it every so many steps or outside the loop",
+    "script_operations": "operations of the script outside model, loss and optimizer{of} are "
+    "{share} of the step: do them on all tensors at once (as clip_grad_norm_ does), or more seldom",
+    "gradientless": "forward passes without gradients{of} are {share} of the step: if that is "
+    "validation, do it less often; a frozen model's outputs can be kept",
+    "precision": "{precise} of the step{of}: {lower}",
+    "memory_short": "{evidence} is {share} full{holds}: checkpoint or shard what holds the most, "
+    "use smaller batches or a lower precision",
 }
-
-_HOST_BOUND_CPU = (
-    "Python between the operations{of} takes {share} of the step{most}: larger batches, fewer and "
-    "larger operations or torch.compile leave less of it"
-)
+_ON_CPU: Mapping[str, str] = {
+    "host_bound": "the way to the operations{of}, Python and dispatch, takes {share} of the "
+    "step{why}: larger batches, fewer and larger operations{compiling} leave less of it",
+    "copies": "copying tensors{of} is {share} of the step: leave out .clone(), .contiguous() and "
+    "changes of type or layout that are made in every step",
+}
 
 
 def render_advice(advice: Advice, *, device: str = "cuda") -> str:
-    """One thing to do next as a sentence with its figure, without a full stop."""
-    words = _ADVICE.get(advice.topic)
+    """One thing to do next as a sentence with its figure and gain, without a full stop."""
+    on_cpu = device.startswith("cpu")
+    words = (_ON_CPU if on_cpu else {}).get(advice.topic) or _ADVICE.get(advice.topic)
     share = render_percent(advice.fraction)
     subject = clean_text(advice.subject) if advice.subject is not None else ""
+    evidence = clean_text(advice.evidence) if advice.evidence is not None else ""
     if advice.topic == "straggler" and not subject.startswith("rank"):
         subject = f"rank {subject}" if subject else "one of them"
     if words is None:
         topic = clean_text(advice.topic).replace("_", " ")
         return f"{topic}{f' of {subject}' if subject else ''} is {share} of the step"
-    if advice.topic == "host_bound" and device.startswith("cpu"):
-        words = _HOST_BOUND_CPU
     ranked = subject.startswith("rank ")
-    return words.format(
+    compiled = "compiled" in evidence
+    double = "bytes a parameter" in evidence
+    sentence = words.format(
         share=share,
-        subject=subject or "one layer",
+        subject=subject or "a device",
+        evidence=evidence or "memory",
+        why=f" ({evidence})" if evidence else "",
+        already="" if evidence else ", if not already",
         of=f" of {subject}" if ranked else "",
-        most=f", most of it in {subject}" if subject and not ranked else "",
+        by=f" of {subject}" if ranked else f" by {subject}" if subject else "",
+        compiling=_compiling(on_cpu, compiled),
+        fused=_fusing(subject, "foreach" in evidence),
+        precise=f"the model is float64, and computing is {share}"
+        if double
+        else f"products in float32 are {share}",
+        lower="float32 does for almost every training"
+        if double
+        else "autocast to bfloat16, or torch.set_float32_matmul_precision('high'), if not already",
+        holds=f", most of it by {subject}" if subject and not ranked else "",
     )
+    return f"{sentence}{_render_gain(advice)}"
+
+
+def _compiling(on_cpu: bool, compiled: bool) -> str:
+    if compiled:
+        return "" if on_cpu else ' or CUDA graphs (mode="reduce-overhead")'
+    return " or torch.compile" if on_cpu else ", torch.compile or CUDA graphs"
+
+
+def _fusing(optimizer: str, foreach: bool) -> str:
+    if optimizer in FUSED or foreach or not optimizer or optimizer.startswith("rank "):
+        return "fused=True updates all tensors in one operation"
+    return "foreach=True, where the optimizer has it, updates all tensors at once"
+
+
+def _render_gain(advice: Advice) -> str:
+    if advice.gain_s is None or advice.gain_low_s is None or advice.gain_high_s is None:
+        return ""
+    low, high = render_seconds(advice.gain_low_s), render_seconds(advice.gain_high_s)
+    return f"; expected gain {render_seconds(advice.gain_s)} a step ({low} … {high})"
 
 
 def render_all_advice(layers: RunLayers) -> list[str]:

@@ -1,0 +1,98 @@
+"""Times of a step that a remedy could take away, window by window; judges none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trainload.analyse.attribution.types import RankLayers, WindowTraits
+
+DISPATCH_S = 3e-6
+"""What torch takes to come to an operation's work on a CPU, at the least."""
+_HOST = ("input", "host", "update_idle", "script_idle", "remainder", "synchronise")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amounts:
+    """Seconds of one step of a window."""
+
+    steps: int
+    step_s: float
+    times_s: Mapping[str, float]
+
+    def get(self, name: str) -> float:
+        """An amount; 0 where there is none of it."""
+        return self.times_s.get(name, 0.0)
+
+
+def window_amounts(rank: RankLayers) -> tuple[Amounts, ...]:
+    """The amounts of every window, one for the whole where its rows are not known."""
+    import polars as pl
+
+    if rank.rows.is_empty():
+        return (_whole(rank, 1, rank.step_s, _by_part(rank.parts), 0.0, WindowTraits()),)
+    found = []
+    traits = rank.traits.windows or {}
+    for (window,), rows in rank.rows.group_by("window", maintain_order=True):
+        assert isinstance(window, int)
+        steps = rows["step"].n_unique()
+        sums = rows.group_by("kind", "root", "phase", "cause", maintain_order=True).agg(
+            pl.col("time_s").sum()
+        )
+        times: dict[str, float] = {}
+        for kind, root, phase, cause, time_s in sums.iter_rows():
+            name = _bucket(kind, root, phase, cause)
+            times[name] = times.get(name, 0.0) + time_s / steps
+        worked = rows.filter(pl.col("kind").is_in(["layer", "loss"]))["calls"].sum()
+        step_s = sum(times.values())
+        own = traits.get(window, WindowTraits())
+        found.append(_whole(rank, steps, step_s, times, int(worked) / steps, own))
+    return tuple(found)
+
+
+def _bucket(kind: str, root: str | None, phase: str | None, cause: str | None) -> str:
+    if kind == "input" or cause == "input":
+        return "input"
+    if cause == "synchronise":
+        return "synchronise"
+    if phase == "update":
+        return "update_idle" if kind == "idle" else "update"
+    if kind == "idle":
+        return "host" if root is not None or phase is not None else "script_idle"
+    return {"layer": "work", "loss": "work"}.get(kind, kind)
+
+
+def _by_part(parts: Mapping[str, float]) -> dict[str, float]:
+    names = {
+        "forward": "work", "backward": "work", "loss": "work", "idle: host": "host",
+        "idle: input": "input", "idle: synchronise": "synchronise",
+    }  # fmt: skip
+    times: dict[str, float] = {}
+    for part, time_s in parts.items():
+        name = names.get(part, part)
+        times[name] = times.get(name, 0.0) + time_s
+    return times
+
+
+def _whole(
+    rank: RankLayers,
+    steps: int,
+    step_s: float,
+    times: Mapping[str, float],
+    worked: float,
+    traits: WindowTraits,
+) -> Amounts:
+    on_cpu = rank.device.startswith("cpu")
+    amounts = dict(times)
+    work = times.get("work", 0.0)
+    amounts["compute"] = work + times.get("update", 0.0)
+    amounts["step"] = step_s
+    amounts["host_time"] = step_s if on_cpu else sum(times.get(name, 0.0) for name in _HOST)
+    amounts["update"] = times.get("update", 0.0) + times.get("update_idle", 0.0)
+    amounts["script"] = times.get("script", 0.0) + times.get("script_idle", 0.0)
+    amounts["gradientless"] = traits.gradientless_fraction * step_s
+    amounts["full_precision"] = traits.full_precision_fraction * step_s
+    if on_cpu:
+        amounts["copy"] = traits.copies_fraction * step_s + times.get("copy", 0.0)
+        amounts["host"] = times.get("host", 0.0) + min(worked * DISPATCH_S, work)
+    return Amounts(steps=steps, step_s=step_s, times_s=amounts)

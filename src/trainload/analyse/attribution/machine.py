@@ -1,0 +1,129 @@
+"""What the machine did to a run: other load, throttling, quota, swapping, memory that is short.
+
+Reads a run's samples and summary; says nothing about its layers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainload.analyse.findings import THROTTLE_REASONS
+from trainload.analyse.summary import RunSummary, summarise_run
+from trainload.record import Run
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SLOWED_BITS = 0x08 | 0x20 | 0x40 | 0x80
+"""Throttling that cooling or supply would end; at its power cap a device merely works."""
+SHORT_FRACTION = 0.8
+OWN_FRACTION = 0.5
+"""Share of the used memory that the run must hold before the machine's is its own matter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """A run's circumstances over its training; None where nobody measured them."""
+
+    host_load_fraction: float | None = None
+    """Mean over all cores, the run included."""
+    run_load_fraction: float | None = None
+    quota_fraction: float | None = None
+    """Share of the training for which the control group's CPU quota held it back."""
+    throttled_fraction: float | None = None
+    """Share of the samples in which the device ran slower than asked."""
+    throttled: str | None = None
+    """Which device, and why."""
+    swapped_bytes: float | None = None
+    """What was swapped out during the training."""
+    swap_fraction: float | None = None
+    """The same as a share of what was in use at its peak."""
+    memory_fraction: float | None = None
+    """Peak share of the memory that is short; None where none is."""
+    memory: str | None = None
+    """Which memory that is."""
+
+
+def find_machine(run: Run) -> Machine:
+    """The circumstances of a run."""
+    summary = summarise_run(run)
+    throttled_fraction, throttled = _throttling(run.samples)
+    swapped_bytes, swap_fraction = _swapping(summary)
+    memory_fraction, memory = _short_memory(summary)
+    held = summary.counters.get("cgroup_cpu_throttled_s")
+    covered_s = summary.covered_s or 0.0
+    return Machine(
+        host_load_fraction=_mean(summary, "host_cpu_load_fraction"),
+        run_load_fraction=_mean(summary, "run_cpu_load_fraction"),
+        quota_fraction=(
+            min(held.amount / covered_s, 1.0)
+            if held is not None and held.amount is not None and covered_s > 0
+            else None
+        ),
+        throttled_fraction=throttled_fraction,
+        throttled=throttled,
+        swapped_bytes=swapped_bytes,
+        swap_fraction=swap_fraction,
+        memory_fraction=memory_fraction,
+        memory=memory,
+    )
+
+
+def _mean(summary: RunSummary, column: str) -> float | None:
+    found = summary.columns.get(column)
+    return None if found is None else found.mean
+
+
+def _throttling(samples: pl.DataFrame) -> tuple[float | None, str | None]:
+    import polars as pl
+
+    worst: tuple[float | None, str | None] = None, None
+    for column in samples.columns:
+        if not column.endswith("_throttle_bits"):
+            continue
+        bits = samples[column].drop_nulls().cast(pl.Int64, strict=False).drop_nulls()
+        if bits.is_empty():
+            continue
+        slowed = bits.filter((bits & SLOWED_BITS) != 0)
+        fraction = len(slowed) / len(bits)
+        if fraction > (worst[0] or 0.0):
+            reasons = [
+                name
+                for bit, name in THROTTLE_REASONS.items()
+                if bit & SLOWED_BITS and bool(((slowed & bit) != 0).any())
+            ]
+            worst = fraction, f"{column.removesuffix('_throttle_bits')}: {', '.join(reasons)}"
+    return worst
+
+
+def _swapping(summary: RunSummary) -> tuple[float | None, float | None]:
+    """Bytes by which swap grew during training, and their share of the used memory."""
+    swap, ram = (summary.columns.get(f"host_{kind}_used_bytes") for kind in ("swap", "ram"))
+    if swap is None or ram is None or swap.max is None or swap.min is None or not ram.max:
+        return None, None
+    grown = swap.max - swap.min
+    return grown, grown / ram.max
+
+
+def _short_memory(summary: RunSummary) -> tuple[float | None, str | None]:
+    """The memory that is short: the fullest, of which the run itself holds the most."""
+    found: dict[str, float] = {}
+    for column, values in summary.columns.items():
+        if values.max is None:
+            continue
+        if column.startswith("gpu") and column.endswith("_memory_used_fraction"):
+            found[f"memory of {column.split('_')[0]}"] = values.max
+        elif column == "cgroup_memory_load_fraction":
+            found["the control group's memory"] = values.max
+        elif column == "host_ram_load_fraction":
+            used = summary.columns.get("host_ram_used_bytes")
+            own = summary.peak_rss_bytes or 0.0
+            if used is not None and used.max and own >= OWN_FRACTION * used.max:
+                found["the machine's memory"] = values.max
+    name = max(found, key=lambda name: found[name], default=None)
+    if name is not None and found[name] >= SHORT_FRACTION:
+        return found[name], name
+    if summary.outcome == "out_of_memory":
+        return found.get(name or "", 1.0), name or "memory"
+    return None, None
