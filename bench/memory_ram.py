@@ -107,7 +107,7 @@ def estimate_growth(case: RamCase, work: Path) -> tuple[Any, float]:
     """The estimate of the same workload and the seconds it took, from a trace made if need be."""
     from trainload.estimate.memory.op_trace import load_op_trace
     from trainload.estimate.memory.ram import estimate_ram
-    from trainload.run import OpTraceRequest, spawn_op_trace
+    from trainload.run import OpTraceRequest, measure_libraries_bytes, spawn_op_trace
     from trainload.workload import assemble_workload, parse_words
 
     folder = work / case.name / "trace"
@@ -118,8 +118,9 @@ def estimate_growth(case: RamCase, work: Path) -> tuple[Any, float]:
             source=workload, python=sys.executable, target="cpu", iterations=STEPS
         )
         spawn_op_trace(request, folder)
+    taken = measure_libraries_bytes("torch", sys.executable)
     began_s = time.monotonic()
-    found = estimate_ram(load_op_trace(path).events())
+    found = estimate_ram(load_op_trace(path).events(), libraries_bytes=taken)
     return found, time.monotonic() - began_s
 
 

@@ -20,7 +20,8 @@ WRONG = {
     "Manifest().overhead.verdict": "union-attr",
     'Manifest().data["total_steps"]': "index",
     "trainload.load()": "call-arg",
-    "trainload.estimate(batch_size=3)": "call-arg",
+    "trainload.estimate(batch_size=3)": "call-overload",
+    'trainload.estimate("x", precision="bf17")': "call-overload",
 }
 RIGHT = (
     'OverheadMeasurement(verdict="not_measured")',
@@ -28,7 +29,8 @@ RIGHT = (
     'End("completed")',
     'trainload.run("mlp", epochs=3).summary.step_time.median_s',
     'trainload.load("x").steps',
-    'trainload.estimate("x", batch_size=3).fits',
+    'trainload.estimate("x", batch_size=3, precision="fp16").fits',
+    'trainload.estimate("x", device=["t4", "a10"]).fitting',
 )
 
 

@@ -94,7 +94,7 @@ def estimate_verb(
     A function in your file takes the batch size and returns the module and a function without
     arguments that gives the loss of one batch.
     """
-    from trainload.api.estimating import Estimates, estimate
+    from trainload.api.estimating import Estimate, Estimates, estimate
     from trainload.cli.printing import write_page
     from trainload.cli.progress import ProgressLine
     from trainload.errors import UsageError
@@ -124,15 +124,13 @@ def estimate_verb(
     chosen = _devices(device)
     if html is not None and isinstance(chosen, list):
         raise UsageError("--html shows one device: name one alone")
+    said: dict[str, Any] = {"precision": precision, "target": target, "device": chosen}
     with ProgressLine(quiet=as_json) as show:
-        done = estimate(
+        done: Estimate | Estimates = estimate(
             script or model,
             script=script is not None,
             arguments=arguments or [],
             batch_size=batch,
-            device=chosen,
-            target=target,
-            precision=precision,
             what_if=what_if,
             counts_only=counts,
             measure=measure,
@@ -141,6 +139,7 @@ def estimate_verb(
             limit_s=limit_s,
             out=out,
             show=show,
+            **said,
             **study,
             **options,
         )

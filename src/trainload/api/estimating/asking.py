@@ -47,7 +47,10 @@ _Batch = Annotated[int, Bounds(low=1, high=10**8)]
 def estimate(
     what: str | Path | LayerGraph | Any,
     *,
+    batch_size: int | None = None,
     device: str | Path | Device | None = None,
+    precision: Precision = "float32",
+    optimizer: OptimizerName | Optimizer = "adam",
     **options: Any,
 ) -> Estimate: ...
 
@@ -56,7 +59,10 @@ def estimate(
 def estimate(
     what: str | Path | LayerGraph | Any,
     *,
+    batch_size: int | None = None,
     device: list[Any] | tuple[Any, ...],
+    precision: Precision = "float32",
+    optimizer: OptimizerName | Optimizer = "adam",
     **options: Any,
 ) -> Estimates: ...
 
