@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import trainload
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -24,3 +26,38 @@ def test_the_notebook_runs_loads_tabulates_and_plots(tmp_path: Path) -> None:
     assert "examples_per_s" in done.stdout and done.stdout.count("completed") >= 4
     assert "run_cpu_load" not in done.stderr
     assert (tmp_path / "load.html").stat().st_size > 10_000
+
+
+@pytest.mark.framework("torch")
+@pytest.mark.parametrize(
+    ("name", "library", "words", "per_step"),
+    [
+        ("plain_loop", "torch", ["--epochs", "2", "--rows", "1024"], (32, None)),
+        ("lightning_fit", "lightning", ["--epochs", "2", "--rows", "1024"], (64, None)),
+        ("hf_trainer", "transformers", ["--steps", "30"], (16, 16 * 64)),
+    ],
+)
+def test_a_script_as_people_write_them_tells_throughput_loss_and_phases(
+    tmp_path: Path,
+    name: str,
+    library: str,
+    words: list[str],
+    per_step: tuple[int, int | None],
+) -> None:
+    for needed in ("torch", library, *(["accelerate"] if library == "transformers" else [])):
+        pytest.importorskip(needed, reason=f"{needed} is not installed")
+    run = trainload.run(
+        EXAMPLES / "scripts" / f"{name}.py",
+        arguments=[*words, "--out", str(tmp_path / "out")],
+        out=tmp_path / "runs",
+        threads=1,
+        check_overhead=False,
+        layers=False,
+    )
+    assert run.outcome == "completed", run.worker_log_tail()
+    steps, summary = run.steps, run.summary
+    assert steps["examples"].median() == per_step[0]
+    assert steps["tokens"].max() == per_step[1]
+    assert summary.examples_per_s > 0 and summary.last_loss < summary.first_loss
+    told = {phase.name: phase.count for phase in summary.phases}
+    assert told["prepare"] == 1 and told["validate"] >= 2 and told["checkpoint"] >= 2

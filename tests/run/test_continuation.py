@@ -165,3 +165,27 @@ def test_every_kind_of_data_comes_back_from_its_record(tmp_path: Path) -> None:
     read = parse_manifest(json.dumps(document), "run.json")
     with pytest.raises(TrainloadError, match="the recorded workload has no sound seeds"):
         workload_from_record(read.workload, "run.json")
+
+
+def test_cost_is_summed_over_the_runs_that_one_continues(tmp_path: Path) -> None:
+    first = run_small(tmp_path, "epochs=1", save=True)
+    second = execute_run(
+        request_continuation(
+            plan_continuation(first.path, None, {"epochs": 2}), out=tmp_path, save=True, **FAST
+        )
+    )
+    third = execute_run(
+        request_continuation(
+            plan_continuation(second.path, None, {"epochs": 3}), out=tmp_path, **FAST
+        )
+    )
+    runs = [open_run(result.path) for result in (first, second, third)]
+    assert summarise_run(runs[0]).course is None
+    course = summarise_run(runs[2]).course
+    assert course is not None and course.runs == 3 and course.missing is None
+    assert course.steps == sum(run.steps.height for run in runs)
+    assert course.training_s == pytest.approx(sum(run.steps["step_s"].sum() for run in runs))
+    # A run that is no longer there is named, and the sums are of what is.
+    first.path.rename(tmp_path / "elsewhere")
+    found = summarise_run(open_run(third.path)).course
+    assert found is not None and found.runs == 2 and found.missing == first.path.name

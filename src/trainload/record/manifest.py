@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from trainload.errors import RecordError, RecordIncomplete, RecordTooNew, RecordTooOld
 from trainload.files import write_whole
-from trainload.hardware import Machine
+from trainload.hardware import Job, Machine
 from trainload.record.layout import MANIFEST
 from trainload.record.migrate import MIGRATIONS, mend_words
 from trainload.record.parts import (
@@ -54,6 +54,8 @@ class Manifest:
     workload: RecordedWorkload | None = None
     setting: RecordedSetting = RecordedSetting()
     machine: Machine | None = None
+    job: Job | None = None
+    """The scheduler's job that it ran in; None outside of one."""
     clock: Clock | None = None
     driver: Processes = Processes()
     software: Mapping[str, str | None] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trainload._version import __version__
-from trainload.hardware import read_cgroup_limits
+from trainload.hardware import read_cgroup_limits, read_job
 from trainload.record import (
     Clock,
     EventReader,
@@ -204,6 +204,7 @@ def open_recording(
         workload=recorded_workload(request.workload),
         setting=RecordedSetting(asked=request.asked, resolved=request.setting),
         machine=request.machine,
+        job=read_job(),
         clock=Clock(start_s=start_s, start_wall_s=wall_clock()),
         software={"trainload": __version__},
         sampler=SamplerUse(rate_hz=request.rate_hz),

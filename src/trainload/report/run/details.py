@@ -3,6 +3,7 @@
 from trainload.report.markup import escape, render_details, render_pairs, render_table
 from trainload.report.run.headline import time_rows
 from trainload.report.run.rows import (
+    job_rows,
     layer_rows,
     machine_rows,
     meter_rows,
@@ -32,7 +33,9 @@ def render_details_section(view: RunView) -> str:
             "All times and scores",
             render_pairs([*time_rows(summary), *quality_rows(summary, manifest)]),
         ),
-        render_details("Machine", render_pairs(machine_rows(manifest.machine))),
+        render_details(
+            "Machine", render_pairs([*machine_rows(manifest.machine), *job_rows(manifest.job)])
+        ),
         render_details("Setting", render_pairs(setting_rows(manifest.setting))),
         render_details("Software", render_pairs(software_rows(manifest.software))),
         render_details("Workload", render_pairs(workload_rows(manifest))),

@@ -11,7 +11,7 @@ from typing import Any
 from trainload.analyse import ColumnSummary, EnergySummary, EpochScore, RunSummary
 from trainload.analyse.columns import metered_quantities
 from trainload.checked import to_json
-from trainload.hardware import Machine
+from trainload.hardware import Job, Machine
 from trainload.record import Manifest, RecordedMeter, RecordedQuantity, RecordedSetting
 from trainload.report.run.headline import Row, loss_row
 from trainload.report.wording import (
@@ -219,6 +219,23 @@ def machine_rows(machine: Machine | None) -> list[Row]:
     if not machine.accelerators:
         rows.append(("accelerators", f"none: {clean_text(machine.accelerator_note or MISSING)}"))
     return rows
+
+
+def job_rows(job: Job | None) -> list[Row]:
+    """The scheduler's job; no row outside of one."""
+    if job is None:
+        return []
+    parts: tuple[tuple[str, str | int | None], ...] = (
+        ("", job.id),
+        ("", job.name),
+        ("in ", job.group),
+        ("array ", job.array_id),
+        ("task ", job.task),
+        ("step ", job.step),
+        ("restarts ", job.restarts),
+    )
+    told = [f"{word}{clean_text(value)}" for word, value in parts if value is not None]
+    return [(f"{job.scheduler} job", ", ".join(told) or MISSING)]
 
 
 def setting_rows(setting: RecordedSetting) -> list[Row]:

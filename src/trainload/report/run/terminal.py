@@ -17,6 +17,7 @@ from trainload.report.run.headline import time_rows
 from trainload.report.run.rows import (
     counter_rows,
     energy_rows,
+    job_rows,
     load_rows,
     machine_rows,
     meter_rows,
@@ -54,7 +55,10 @@ def render_summary(summary: RunSummary, manifest: Manifest) -> RenderableType:
     parts: list[RenderableType] = [head]
     others = [warning for warning in summary.warnings if warning != NO_STEPS]
     parts += [Text(f"warning: {clean_text(warning)}", "yellow") for warning in others]
-    parts += [Text(), _pairs([*time_rows(summary), *quality_rows(summary, manifest)])]
+    parts += [
+        Text(),
+        _pairs([*time_rows(summary), *quality_rows(summary, manifest), *job_rows(manifest.job)]),
+    ]
     cores = _crowded_cores(summary)
     loads = load_rows(summary, manifest)
     if loads:

@@ -25,7 +25,7 @@ class BackwardPasses:
 
     def __init__(self, before: Callable[[Any], None], after: Callable[[Any], None]) -> None:
         self._before = before
-        self._after = after
+        self.after: Callable[[Any], None] | None = after
         self._scaled: tuple[Any, Any] = (None, None)
         self._undo: list[Callable[[], None]] = []
 
@@ -49,7 +49,8 @@ class BackwardPasses:
             root = self._root(tensors)
             self._before(root)
             result = original(tensors, *args, **kwargs)
-            self._after(root)
+            if self.after is not None:
+                self.after(root)
             return result
 
         def restore() -> None:

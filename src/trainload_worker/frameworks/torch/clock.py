@@ -14,31 +14,37 @@ _ANCHOR_TRIES = 5
 
 
 class StepLoss:
-    """The scalars whose sum is a step's loss, kept as they are on their device until they are read.
+    """The scalars whose sum is a step's loss; those of a device are kept there until they are read.
 
     They share their memory with the program's own: one that it has changed since is not known.
     """
 
+    __slots__ = ("_kept", "_value")
+
     def __init__(self, *scalars: Any) -> None:
-        self._kept = [(scalar.detach(), scalar._version) for scalar in scalars]
+        self._value: float | None = None
+        """The sum of those that were on the CPU, where reading costs nothing."""
+        self._kept: list[tuple[Any, int]] = []
+        for scalar in scalars:
+            self.add(scalar)
 
     def add(self, scalar: Any) -> None:
         """Keeps one more."""
-        self._kept.append((scalar.detach(), scalar._version))
+        if scalar.is_cpu:
+            self._value = scalar.item() + (self._value or 0.0)
+        else:
+            self._kept.append((scalar.detach(), scalar._version))
 
-    def first(self) -> StepLoss:
-        """The first alone."""
-        return StepLoss(*(scalar for scalar, _ in self._kept[:1]))
-
-    def scalars(self) -> list[Any]:
-        """Tensors to add up; [] where one of them has been changed."""
-        same = all(scalar._version == version for scalar, version in self._kept)
-        return [scalar for scalar, _ in self._kept] if same else []
+    def known(self) -> tuple[float, list[Any]] | None:
+        """A sum, and tensors to add to it; None where one of them has been changed."""
+        if any(scalar._version != version for scalar, version in self._kept):
+            return None
+        return self._value or 0.0, [scalar for scalar, _ in self._kept]
 
     def item(self) -> float | None:
-        """The sum, read at once: for scalars of the CPU; None where it is not known."""
-        found = self.scalars()
-        return sum(scalar.item() for scalar in found) if found else None
+        """The sum, where all of it was on the CPU; else it is waited for."""
+        found = self.known()
+        return None if found is None else found[0] + sum(scalar.item() for scalar in found[1])
 
 
 class CudaStepClock:
@@ -95,16 +101,22 @@ class CudaStepClock:
 
     def _losses(self, done: list[tuple[Any, Any]]) -> list[float | None]:
         """Copies losses on a stream of their own: the training stream is not waited for."""
-        parts = [[] if loss is None else loss.scalars() for _, loss in done]
-        known = [scalar for scalars in parts for scalar in scalars]
-        if not known:
-            return [None] * len(done)
-        dtype = known[0].dtype if len({scalar.dtype for scalar in known}) == 1 else torch.float32
+        parts = [None if loss is None else loss.known() for _, loss in done]
+        kept = [scalar for part in parts if part is not None for scalar in part[1]]
+        values = iter(self._read(kept, done[-1][0]) if kept else [])
+        return [
+            None if part is None else part[0] + sum(next(values) for _ in part[1]) for part in parts
+        ]
+
+    def _read(self, scalars: list[Any], event: Any) -> list[float]:
+        dtype = scalars[0].dtype
+        if any(scalar.dtype != dtype for scalar in scalars):
+            dtype = torch.float32
         with torch.cuda.stream(self._side_stream):
-            self._side_stream.wait_event(done[-1][0])
-            moved = [scalar.to(self._device, dtype).reshape(()) for scalar in known]
-            values = iter(torch.stack(moved).tolist())
-        return [sum(next(values) for _ in scalars) if scalars else None for scalars in parts]
+            self._side_stream.wait_event(event)
+            moved = [scalar.to(self._device, dtype).reshape(()) for scalar in scalars]
+            values: list[float] = torch.stack(moved).tolist()
+        return values
 
     def _set_anchor(self) -> None:
         """Ties the device's clock to the host's; the device must be idle."""

@@ -18,13 +18,6 @@ _TOKENS = (torch.int64, torch.int32)
 _DEEPEST = 3
 
 
-class Batch(NamedTuple):
-    """What a model was called with: examples, and tokens where the input is such."""
-
-    examples: int
-    tokens: int | None
-
-
 class Content(NamedTuple):
     """Of one step; None where nothing told it."""
 
@@ -34,15 +27,19 @@ class Content(NamedTuple):
 
 
 EMPTY = Content(None, None, None)
+_NOTHING = (0, None)
 
 
 class StepContent:
-    """Gathers over the forward and backward passes of one step."""
+    """Gathers over the forward and backward passes of one step; called in each, so kept short."""
+
+    __slots__ = ("_called", "_loss", "_repeats", "_summed")
 
     def __init__(self) -> None:
-        self._called: Batch | None = None
-        self._batches: list[Batch] = []
+        self._called: tuple[int, int | None] = _NOTHING
+        self._summed: tuple[int, int | None] | None = None
         self._loss: StepLoss | None = None
+        self._repeats = False
 
     def note_call(self, args: Any, kwargs: Any) -> None:
         """A model was called to be trained.
@@ -50,54 +47,64 @@ class StepContent:
         Of several calls before one backward pass the largest counts: an encoder and its decoder, or
         a cell called for each token, see the same examples.
         """
-        batch = read_batch(args, kwargs)
-        if batch is not None and (self._called is None or batch.examples > self._called.examples):
-            self._called = batch
+        called = read_batch(args, kwargs)
+        if called[0] > self._called[0]:
+            self._called = called
 
     def forget_calls(self) -> None:
         """What was called so far was not to be trained on."""
-        self._called = None
+        self._called = _NOTHING
 
     def note_backward(self, loss: Any) -> None:
         """A backward pass begins at this tensor; None where it begins at several."""
-        if self._called is not None:
-            self._batches.append(self._called)
-            self._called = None
+        if self._called[0]:
+            self._summed = _added(self._summed, self._called)
+            self._called = _NOTHING
         if type(loss) is torch.Tensor and loss.numel() == 1 and loss.is_floating_point():
             if self._loss is None:
-                self._loss = StepLoss()
-            self._loss.add(loss)
+                self._loss = StepLoss(loss)
+            elif not self._repeats:
+                self._loss.add(loss)
 
     def take(self, *, repeats: bool = False) -> Content:
         """What the step had; the next one begins empty.
 
-        The loss is the sum over its backward passes, as gradients add up; where the optimizer
-        `repeats` the pass for the same step, that of the first.
+        The loss is the sum over its backward passes, as gradients add up; from the next step on
+        that of the first pass, where the optimizer `repeats` the pass for the same step.
         """
-        called, batches, loss = self._called, self._batches, self._loss
-        self._called, self._batches, self._loss = None, [], None
-        if called is not None and not batches:
-            batches = [called]  # trained without a backward pass that was seen
-        tokens = [batch.tokens for batch in batches if batch.tokens is not None]
-        return Content(
-            examples=sum(batch.examples for batch in batches) if batches else None,
-            tokens=sum(tokens) if batches and len(tokens) == len(batches) else None,
-            loss=loss.first() if loss is not None and repeats else loss,
-        )
+        summed, loss = self._summed, self._loss
+        if summed is None and self._called[0]:
+            summed = self._called  # trained without a backward pass that was seen
+        self._called, self._summed, self._loss = _NOTHING, None, None
+        self._repeats = repeats
+        return Content(None, None, loss) if summed is None else Content(*summed, loss)
 
 
-def read_batch(args: Any, kwargs: Any) -> Batch | None:
-    """Examples and tokens of a call: the first dimension of its first tensor.
+def _added(
+    summed: tuple[int, int | None] | None, called: tuple[int, int | None]
+) -> tuple[int, int | None]:
+    """The sum of two passes; tokens only where both tell them."""
+    if summed is None:
+        return called
+    known = summed[1] is not None and called[1] is not None
+    return summed[0] + called[0], summed[1] + called[1] if known else None  # type: ignore[operator]
+
+
+def read_batch(args: Any, kwargs: Any) -> tuple[int, int | None]:
+    """Examples and tokens of a call: the first dimension of its first tensor; 0 without one.
 
     Tokens are whole numbers of two dimensions or three, the second being the length.
     """
-    for tensor in _tensors((kwargs, args) if _has_input(kwargs) else (args, kwargs), 0):
-        if tensor.dim() == 0:
-            continue
-        shape = tensor.shape
-        is_tokens = tensor.dtype in _TOKENS and len(shape) in (2, 3)
-        return Batch(int(shape[0]), int(shape[0] * shape[1]) if is_tokens else None)
-    return None
+    tensor = args[0] if args else None
+    if not isinstance(tensor, torch.Tensor) or not tensor.dim():
+        both = (kwargs, args) if _has_input(kwargs) else (args, kwargs)
+        tensor = next((found for found in _tensors(both, 0) if found.dim()), None)
+        if tensor is None:
+            return _NOTHING
+    shape = tensor.shape
+    if len(shape) in (2, 3) and tensor.dtype in _TOKENS:
+        return int(shape[0]), int(shape[0] * shape[1])
+    return int(shape[0]), None
 
 
 def _tensors(value: Any, depth: int) -> Iterator[Any]:

@@ -77,7 +77,8 @@ class StepProbe:
     def mark_step(self, loss: Any = None) -> None:
         """Takes a step's end from the program itself; from then on its optimizers are not asked."""
         self._told = True
-        self._renewals = None
+        if self._renewals is not None:
+            self._guard(self._leave_backward)()
         self._guard(self._count)(None, _one_number(loss))
 
     def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
@@ -124,6 +125,7 @@ class StepProbe:
     def _leave_backward(self) -> None:
         """An optimizer steps: what backward passes were taken for is forgotten, if not told yet."""
         self._renewals = None
+        self._watcher.leave_passes()
         if self._log is not None:
             self._flush(drain=True)
             self._events.write(StepMarks("optimizer", t_s=time.monotonic()))

@@ -25,7 +25,8 @@ class ScriptPhases:
 
     def __init__(self, events: EventWriter) -> None:
         self._events = events
-        self._open: str | None = None
+        self.open: str | None = None
+        """The phase that the program is in; None while it trains."""
         self._seen_s = 0.0
         self._count = 0
         self._undo: list[Callable[[], None]] = []
@@ -36,29 +37,20 @@ class ScriptPhases:
         self._begin(PREPARE)
         self._cover(torch, "save")
 
-    def end(self) -> None:
-        """Ends the phase that is open."""
-        self._end()
-
     def detach(self) -> None:
         """Leaves what was covered as before."""
         while self._undo:
             self._undo.pop()()
 
-    def note_training(self) -> None:
-        """A model is called to be trained, or a backward pass begins."""
-        if self._open is not None:
-            self._end()
-
     def note_validation(self) -> None:
         """A model is called to be validated."""
-        if self._open != VALIDATE:
-            self._end()
+        if self.open != VALIDATE:
+            self.end()
             self._begin(VALIDATE)
 
     def note_return(self) -> None:
         """A call of a model has returned."""
-        if self._open == VALIDATE:
+        if self.open == VALIDATE:
             self._seen_s = time.monotonic()
 
     def look_for_writers(self) -> None:
@@ -72,14 +64,14 @@ class ScriptPhases:
         original = getattr(owner, name)
 
         def save(*args: Any, **kwargs: Any) -> Any:
-            if self._open in (PREPARE, CHECKPOINT):
+            if self.open in (PREPARE, CHECKPOINT):
                 return original(*args, **kwargs)
-            self._end()
+            self.end()
             self._begin(CHECKPOINT)
             try:
                 return original(*args, **kwargs)
             finally:
-                self._end()
+                self.end()
 
         def restore() -> None:
             if getattr(owner, name) is save:
@@ -89,19 +81,20 @@ class ScriptPhases:
         self._undo.append(restore)
 
     def _begin(self, name: str) -> None:
-        self._open, self._seen_s = name, time.monotonic()
+        self.open, self._seen_s = name, time.monotonic()
         if self._count < MOST_PHASES:
             self._events.write(PhaseEdge(name, "begin", self._seen_s))
         elif self._count == MOST_PHASES:
             words = f"phases after the first {MOST_PHASES} are not told apart"
             self._events.write(ProbeNote(words, t_s=self._seen_s))
 
-    def _end(self) -> None:
-        if self._open is None:
+    def end(self) -> None:
+        """Ends the phase that is open, as when training goes on."""
+        if self.open is None:
             return
         # Between the last call of a model and what follows the program may do anything.
-        end_s = self._seen_s if self._open == VALIDATE else time.monotonic()
+        end_s = self._seen_s if self.open == VALIDATE else time.monotonic()
         if self._count < MOST_PHASES:
-            self._events.write(PhaseEdge(self._open, "end", end_s))
+            self._events.write(PhaseEdge(self.open, "end", end_s))
         self._count += 1
-        self._open = None
+        self.open = None

@@ -32,11 +32,10 @@ class ContentWatcher:
         after: Callable[[Any], None],
     ) -> None:
         self._events = events
-        self._before = before
+        self._before: Callable[[Any], None] | None = before
         self._content = StepContent()
         self._phases = ScriptPhases(events)
-        self._calls = ModelCalls(self._guard(self._on_call), self._phases.note_return)
-        self._note_backward = self._guard(self._on_backward)
+        self._calls = ModelCalls(self._on_call, self._phases.note_return)
         self._passes = BackwardPasses(self._before_pass, after)
         self._off = False
         self._trains_in_training_mode = False
@@ -55,15 +54,31 @@ class ContentWatcher:
         for undo in (self._passes.detach, self._calls.end, self._phases.detach):
             undo()
 
+    def leave_passes(self) -> None:
+        """Nobody but this asks for backward passes any more."""
+        self._before = None
+        self._passes.after = None
+
     def begin(self, optimizer: Any) -> None:
         """The first step has ended: from here on models are known by what it has stepped."""
         self._guard(self._look)(optimizer)
 
     def take(self, optimizer: Any) -> Content:
         """The content of the step that has just ended."""
-        found = [EMPTY]
-        self._guard(self._take)(optimizer, found)
-        return found[0]
+        if self._off:
+            return EMPTY
+        try:
+            found = self._content.take(repeats=isinstance(optimizer, torch.optim.LBFGS))
+            if (
+                found.examples is None
+                or self._calls.finding
+                or id(optimizer) != self._optimizer_of_calls
+            ):
+                self._search(optimizer, found)
+        except Exception as error:  # noqa: BLE001 - the user's training comes first
+            self._end_with(error)
+            return EMPTY
+        return found
 
     def forget(self) -> None:
         """An optimizer that ends no step has used what was computed since the last one."""
@@ -78,37 +93,52 @@ class ContentWatcher:
         self._optimizer_of_calls = id(optimizer)
         self._calls.look(optimizer)
 
-    def _take(self, optimizer: Any, found: list[Content]) -> None:
-        found[0] = self._content.take(repeats=isinstance(optimizer, torch.optim.LBFGS))
+    def _search(self, optimizer: Any, found: Content) -> None:
+        """Looks for models anew, ever more seldom: one may be gone, or another training begun."""
         if self._calls.finding:
             self._calls.settle()
             return
-        self._silent = self._silent + 1 if found[0].examples is None else 0
-        # A model that is gone, or another training: looked for again, ever more seldom.
+        self._silent = self._silent + 1 if found.examples is None else 0
         if self._silent >= 1 << self._calls.looks or id(optimizer) != self._optimizer_of_calls:
             self._silent = 0
             self._optimizer_of_calls = id(optimizer)
             self._calls.look(optimizer)
 
+    # The next two are called in every pass: no wrapper around them, nothing done twice.
+
     def _on_call(self, model: Any, args: Any, kwargs: Any) -> None:
-        graded = torch.is_grad_enabled()
-        if graded and (model.training or not self._trains_in_training_mode):
-            if model.training and not self._trains_in_training_mode:
-                self._trains_in_training_mode = True
-                # Calls in evaluation mode before were not the training's.
-                self._content.forget_calls()
-            self._phases.note_training()
-            self._content.note_call(args, kwargs)
-        elif not model.training:
-            self._phases.note_validation()
+        if self._off:
+            return
+        try:
+            training = model.training
+            if torch.is_grad_enabled() and (training or not self._trains_in_training_mode):
+                if training and not self._trains_in_training_mode:
+                    self._trains_in_training_mode = True
+                    # Calls in evaluation mode before were not the training's.
+                    self._content.forget_calls()
+                if self._phases.open is not None:
+                    self._phases.end()
+                self._content.note_call(args, kwargs)
+            elif not training:
+                self._phases.note_validation()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._end_with(error)
 
     def _before_pass(self, loss: Any) -> None:
-        self._note_backward(loss)
-        self._before(loss)
+        if not self._off:
+            try:
+                if self._phases.open is not None:
+                    self._phases.end()
+                self._content.note_backward(loss)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._end_with(error)
+        if self._before is not None:
+            self._before(loss)
 
-    def _on_backward(self, loss: Any) -> None:
-        self._phases.note_training()
-        self._content.note_backward(loss)
+    def _end_with(self, error: Exception) -> None:
+        self._off = True
+        words = f"examples and losses were no longer seen: {type(error).__name__}: {error}"
+        self._events.write(ProbeNote(words, t_s=time.monotonic()))
 
     def _guard(self, work: Callable[..., None]) -> Callable[..., None]:
         """The same work, but an error ends what this sees and not the program."""
@@ -119,8 +149,6 @@ class ContentWatcher:
             try:
                 work(*args)
             except Exception as error:  # noqa: BLE001 - the user's training comes first
-                self._off = True
-                words = f"examples and losses were no longer seen: {type(error).__name__}: {error}"
-                self._events.write(ProbeNote(words, t_s=time.monotonic()))
+                self._end_with(error)
 
         return guarded
