@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
 
 from trainload.analyse.attribution.types import RankLayers, WindowTraits
 
-DISPATCH_S = 3e-6
-"""What torch takes to come to an operation's work on a CPU, at the least."""
+if TYPE_CHECKING:
+    import polars as pl
+
+DISPATCH_S = 8e-6
+"""What an operation takes on a CPU however little it has to do, its nested ones included."""
 _HOST = ("input", "host", "update_idle", "script_idle", "remainder", "synchronise")
 
 
@@ -36,18 +41,27 @@ def window_amounts(rank: RankLayers) -> tuple[Amounts, ...]:
     for (window,), rows in rank.rows.group_by("window", maintain_order=True):
         assert isinstance(window, int)
         steps = rows["step"].n_unique()
-        sums = rows.group_by("kind", "root", "phase", "cause", maintain_order=True).agg(
-            pl.col("time_s").sum()
-        )
-        times: dict[str, float] = {}
-        for kind, root, phase, cause, time_s in sums.iter_rows():
-            name = _bucket(kind, root, phase, cause)
-            times[name] = times.get(name, 0.0) + time_s / steps
-        worked = rows.filter(pl.col("kind").is_in(["layer", "loss"]))["calls"].sum()
-        step_s = sum(times.values())
         own = traits.get(window, WindowTraits())
+        times = _usual(rows)
+        worked = rows.filter(pl.col("kind").is_in(["layer", "loss"]))["calls"].sum()
+        step_s = float(rows["time_s"].sum()) / steps
         found.append(_whole(rank, steps, step_s, times, int(worked) / steps, own))
     return tuple(found)
+
+
+def _usual(rows: pl.DataFrame) -> dict[str, float]:
+    """Seconds of each amount: the median of the window's steps, one of which may be disturbed."""
+    import polars as pl
+
+    keys = ("step", "kind", "root", "phase", "cause")
+    sums = rows.group_by(keys, maintain_order=True).agg(pl.col("time_s").sum())
+    steps: dict[int, dict[str, float]] = {}
+    for step, kind, root, phase, cause, time_s in sums.iter_rows():
+        times = steps.setdefault(step, {})
+        name = _bucket(kind, root, phase, cause)
+        times[name] = times.get(name, 0.0) + time_s
+    names = dict.fromkeys(name for times in steps.values() for name in times)
+    return {name: median(times.get(name, 0.0) for times in steps.values()) for name in names}
 
 
 def _bucket(kind: str, root: str | None, phase: str | None, cause: str | None) -> str:
@@ -93,6 +107,8 @@ def _whole(
     amounts["gradientless"] = traits.gradientless_fraction * step_s
     amounts["full_precision"] = traits.full_precision_fraction * step_s
     if on_cpu:
-        amounts["copy"] = traits.copies_fraction * step_s + times.get("copy", 0.0)
+        copied_s = traits.copies_fraction * step_s
+        amounts["copy"] = copied_s + times.get("copy", 0.0)
+        amounts["script"] = max(amounts["script"] - copied_s, 0.0)
         amounts["host"] = times.get("host", 0.0) + min(worked * DISPATCH_S, work)
     return Amounts(steps=steps, step_s=step_s, times_s=amounts)

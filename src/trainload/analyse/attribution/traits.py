@@ -73,10 +73,16 @@ _TELLING = ("enumerate(DataLoader)#", "Optimizer.", "aten::_fused_", "aten::_for
 
 
 def _copies(window: Window) -> Iterator[tuple[int, int]]:
-    host = window.host
+    """Copies outside of the optimizer and the loader, whose own matter they are."""
+    host, roles = window.host, window.roles
     wanted = {at for at, name in enumerate(window.names) if name in _COPIES}
-    for i, name in enumerate(host.name):
-        if name in wanted:
+    others = {at for at, role in enumerate(roles) if role in (Role.OPTIMIZER, Role.LOADER)}
+    ends: dict[int, int] = {}
+    for i in sorted(range(len(host)), key=lambda i: (host.start_ns[i], -host.end_ns[i])):
+        name, thread = host.name[i], host.thread[i]
+        if name in others:
+            ends[thread] = max(ends.get(thread, host.end_ns[i]), host.end_ns[i])
+        elif name in wanted and not (thread in ends and host.start_ns[i] < ends[thread]):
             yield host.start_ns[i], host.end_ns[i]
 
 

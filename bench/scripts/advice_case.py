@@ -1,0 +1,322 @@
+"""One planted cause, or its remedy: a small training for so many seconds, timed by its own clock.
+
+    python advice_case.py CASE planted|remedied SECONDS RESULT.json
+
+Every case builds the same training in both forms but for the cause. It tells seconds a step, the
+median over blocks of five steps; where a remedy changes the batch, seconds for as many examples as
+the planted form has in a step.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean, median
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+CASE, FORM, SECONDS, RESULT = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
+PLANTED = FORM == "planted"
+EVERY = 1 if PLANTED else 50
+"""How often a thing is done that the remedy does seldom."""
+DEVICE = "cuda" if CASE.startswith("gpu_") else "cpu"
+WARM_UP = 10
+BLOCK = 5
+
+
+class Rows(Dataset):
+    """Examples whose reading costs something."""
+
+    def __init__(self, read=None, width=64, length=1_000_000):
+        self.read, self.width, self.length = read, width, length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, at):
+        if self.read is not None:
+            self.read()
+        return torch.full((self.width,), float(at % 7)), at % 10
+
+
+def decode():
+    """Some milliseconds of Python."""
+    return sum(i * i % 7 for i in range(4_000))
+
+
+def mlp(depth=8, width=64, classes=10):
+    hidden = [layer for _ in range(depth) for layer in (nn.Linear(width, width), nn.ReLU())]
+    return nn.Sequential(*hidden, nn.Linear(width, classes))
+
+
+class Chain(nn.Module):
+    """Many small operations in a row."""
+
+    def __init__(self, width=64, length=80):
+        super().__init__()
+        self.head, self.length = nn.Linear(width, 10), length
+
+    def forward(self, x):
+        for _ in range(self.length):
+            x = torch.tanh(x * 0.9 + 0.1)
+        return self.head(x)
+
+
+def batches(rows=32, width=64, dtype=torch.float32):
+    """The same batch, for ever."""
+    x = torch.randn(rows, width, dtype=dtype).to(DEVICE)
+    y = torch.randint(0, 10, (rows,)).to(DEVICE)
+    while True:
+        yield x, y
+
+
+def endless(loader):
+    while True:
+        yield from loader
+
+
+def train(model, data, *, optimizer=None, per_step=1.0, before=None, after=None, prepare=None):
+    """Steps until the time is over; writes seconds a step. `after` may do what a script does."""
+    model = model.to(DEVICE)
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=1e-3)
+    ends = []
+    for x, y in data:
+        logits = model(x if prepare is None else prepare(x))
+        loss = nn.functional.cross_entropy(logits, y)
+        optimizer.zero_grad()
+        loss.backward()
+        if before is not None:
+            before(model)
+        optimizer.step()
+        if after is not None:
+            after(len(ends), model, y, loss, logits)
+        if len(ends) % BLOCK == 0:
+            synchronise()
+        ends.append(time.perf_counter())
+        if len(ends) > 2 * WARM_UP and ends[-1] - ends[WARM_UP] >= SECONDS:
+            break
+    times = [b - a for a, b in pairwise(ends[WARM_UP:])]
+    blocks = [fmean(times[at : at + BLOCK]) for at in range(0, len(times) - BLOCK + 1, BLOCK)]
+    with Path(RESULT).open("w") as file:
+        json.dump({"steps": len(times), "step_s": median(blocks) / per_step}, file)
+
+
+def synchronise():
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
+def slow_loader():
+    def read():
+        time.sleep(0.0005)
+
+    workers = 0 if PLANTED else 2
+    train(mlp(), endless(DataLoader(Rows(read), batch_size=16, num_workers=workers)))
+
+
+def decoding():
+    read = decode if PLANTED else None
+    train(mlp(), endless(DataLoader(Rows(read), batch_size=8)))
+
+
+def many_workers():
+    workers = 8 if PLANTED else 0
+    train(mlp(2), endless(DataLoader(Rows(width=64), batch_size=2, num_workers=workers)))
+
+
+def tiny_batches():
+    rows = 4 if PLANTED else 64
+    train(mlp(20), batches(rows), per_step=rows / 4)
+
+
+def small_operations():
+    model = Chain()
+    train(model if PLANTED else torch.compile(model), batches(16))
+
+
+def python_between():
+    def after(*_):
+        if PLANTED:
+            sorted(str(i) for i in range(9_000))
+
+    train(mlp(), batches(), after=after)
+
+
+def logging():
+    path = Path(tempfile.mkdtemp(), "log.jsonl")
+
+    def after(step, _model, _y, loss, _logits):
+        if step % EVERY == 0:
+            with path.open("a") as log:
+                log.write(json.dumps({"step": step, "loss": float(loss)}) + "\n")
+                log.flush()
+                os.fsync(log.fileno())
+
+    train(mlp(), batches(), after=after)
+
+
+def saving():
+    path = Path(tempfile.mkdtemp(), "model.pt")
+
+    def after(step, model, *_):
+        if step % EVERY == 0:
+            torch.save(model.state_dict(), path)
+
+    train(mlp(), batches(), after=after)
+
+
+def unfused_adam():
+    model = mlp(20, 96)
+    fused = {} if PLANTED else {"fused": True}
+    train(model, batches(32, 96), optimizer=torch.optim.Adam(model.parameters(), **fused))
+
+
+def unfused_adamw():
+    model = mlp(3, 512)
+    fused = {"foreach": False} if PLANTED else {"fused": True}
+    train(model, batches(16, 512), optimizer=torch.optim.AdamW(model.parameters(), **fused))
+
+
+def copies():
+    def prepare(x):
+        for _ in range(3 if PLANTED else 0):
+            x = x.clone()
+        return x[:, :64]
+
+    train(mlp(4), batches(128, 4096), prepare=prepare)
+
+
+def layout():
+    class Images(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Conv2d(8, 8, 1), nn.Conv2d(8, 8, 1)
+            self.head = nn.Linear(8, 10)
+
+        def forward(self, x):
+            x = self.first(x)
+            if PLANTED:
+                for _ in range(2):
+                    x = x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2).contiguous()
+            return self.head(self.second(x).mean((2, 3)))
+
+    x, y = torch.randn(8, 8, 48, 48), torch.randint(0, 10, (16,))
+    train(Images(), iter(lambda: (x, y), None))
+
+
+def clip_loop():
+    def clip(model):
+        if PLANTED:
+            for p in model.parameters():
+                norm = p.grad.norm()
+                if norm.item() > 1.0:
+                    p.grad.mul_(1.0 / norm)
+                p.grad.clamp_(-1.0, 1.0)
+        else:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+    train(mlp(30, 64), batches(16), before=clip)
+
+
+def metrics():
+    def after(step, _model, y, _loss, logits):
+        if step % EVERY == 0:
+            ranks = logits.detach().sort(dim=1, descending=True).indices
+            (ranks == y[:, None]).float().cumsum(1).mean(0)
+
+    train(mlp(4, 128, classes=2000), batches(64, 128), after=after)
+
+
+def evaluation():
+    x_val = torch.randn(128, 256)
+
+    def after(step, model, *_):
+        if step % EVERY == 0:
+            with torch.no_grad():
+                model(x_val)
+
+    train(mlp(4, 256), batches(64, 256), after=after)
+
+
+def teacher():
+    frozen = mlp(6, 256, classes=256).requires_grad_(False)
+    kept = {}
+
+    def prepare(x):
+        if PLANTED or not kept:
+            kept["x"] = frozen(x)
+        return kept["x"]
+
+    train(mlp(2, 256), batches(64, 256), prepare=prepare)
+
+
+def double():
+    dtype = torch.float64 if PLANTED else torch.float32
+    train(mlp(3, 512).to(dtype), batches(64, 512, dtype))
+
+
+def contention():
+    train(mlp(4, 512), batches(128, 512))
+
+
+def gpu_precision():
+    train(mlp(8, 4096), batches(4096, 4096))
+
+
+def gpu_autocast():
+    model = mlp(8, 4096)
+
+    class Cast(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model
+
+        def forward(self, x):
+            with torch.autocast("cuda", torch.bfloat16, enabled=not PLANTED):
+                return self.inner(x).float()
+
+    train(Cast(), batches(4096, 4096))
+
+
+def gpu_item():
+    def after(step, model, *_):
+        if step % EVERY == 0:
+            [float(p.grad.norm()) for p in model.parameters()]
+
+    train(mlp(40, 1024), batches(512, 1024), after=after)
+
+
+def gpu_copies():
+    host = torch.randn(8192, 4096)
+    host = host if PLANTED else host.pin_memory()
+
+    def data():
+        y = torch.randint(0, 10, (8192,), device="cuda")
+        while True:
+            yield host.to("cuda", non_blocking=not PLANTED), y
+
+    train(mlp(2, 4096), data())
+
+
+def gpu_launches():
+    model = Chain(length=200)
+    train(model if PLANTED else torch.compile(model), batches(64))
+
+
+def gpu_update():
+    model = mlp(200, 256)
+    form = {"foreach": False} if PLANTED else {"fused": True}
+    train(model, batches(256, 256), optimizer=torch.optim.AdamW(model.parameters(), **form))
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    torch.set_num_threads(2 if CASE == "contention" else 1)
+    if CASE == "gpu_precision" and not PLANTED:
+        torch.set_float32_matmul_precision("high")
+    globals()[CASE]()
