@@ -270,7 +270,7 @@ def test_devices_are_listed_and_shown_with_sources():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["estimate"], "name a model, or give study R's numbers as well: --samples, --inputs"),
+        (["estimate"], "name a model, or give Jamgharyan's numbers as well: --samples, --inputs"),
         (["estimate", "resnet51"], "did you mean 'resnet50'|did you mean"),
         (["estimate", "mlp", "--optimizer", "adm"], "is not one of adam"),
         (["estimate", "mlp", "--precision", "fp8"], "unknown precision 'fp8'"),

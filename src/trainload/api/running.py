@@ -164,14 +164,16 @@ def _check_tegrastats(path: str | Path | None) -> str | None:
 
 
 def _opened(result: RunResult) -> Run:
-    """The run as read back; sealed at once where polars is installed, else at first reading."""
+    """The run as read back; sealed at once where polars is installed, else at first reading.
+
+    One that was interrupted is sealed at first reading too.
+    """
     from trainload.api.loading import load
 
+    # Who has pressed Ctrl-C once may press it again: a library half imported would not be undone.
+    packs = result.outcome != "interrupted" and importlib.util.find_spec("polars") is not None
     try:
-        return load(result.path, seal=importlib.util.find_spec("polars") is not None)
+        return load(result.path, seal=packs)
     except RecordError:
         pass  # as on a full disk: the lines as they are tell of the run too
-    except KeyboardInterrupt:
-        if result.outcome != "interrupted":
-            raise
     return load(result.path, seal=False)

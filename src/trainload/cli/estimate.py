@@ -89,7 +89,7 @@ def estimate_verb(
 
     The step is traced on tensors without numbers, in torch's own environment, and replayed through
     a simulation of torch's allocator. A model of our own has counts as well: parameters, FLOPs,
-    bytes kept and moved, bounds on memory and time, and study R's expressions.
+    bytes kept and moved, bounds on memory and time, and the expressions of Jamgharyan (2024).
 
     A function in your file takes the batch size and returns the module and a function without
     arguments that gives the loss of one batch.
@@ -168,7 +168,8 @@ def _print_study(numbers: dict[str, int | None], study: dict[str, Any], as_json:
 
     lacking = [f"--{name}" for name, value in numbers.items() if value is None]
     if lacking:
-        raise UsageError(f"name a model, or give study R's numbers as well: {', '.join(lacking)}")
+        listed = ", ".join(lacking)
+        raise UsageError(f"name a model, or give Jamgharyan's numbers as well: {listed}")
     given: dict[str, Any] = {name: value or 0 for name, value in numbers.items()}
     found = estimate_study(**given, **study)
     typer.echo(_dump(study_json(found)) if as_json else render_study(found))

@@ -65,7 +65,7 @@ def render_traced_counts(
 
 def render_study(study: Study) -> str:
     """Study R's expressions with every term."""
-    lines = ["study R (Jamgharyan 2024, expressions 1 to 4)"]
+    lines = ["analytic expressions (Jamgharyan 2024, 1 to 4)"]
     lines += _complexity_lines(study.complexity)
     if study.cells is None or study.redundancy is None:
         return "\n".join([*lines, "  N_na, K1: need the sample's size; give --samples"])
