@@ -13,7 +13,7 @@ from trainload.record import open_run
 from trainload.report import render_summary
 from trainload.run import execute_run, prepare_request
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.framework("torch")
 
 
@@ -269,3 +269,30 @@ def test_ranks_add_up(run_script):
         assert steps["examples"].to_list() == [size] * 19
         rates.append((steps["examples"] / steps["step_s"])[1:].median())
     assert summary.examples_per_s == pytest.approx(sum(rates), rel=0.2)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_losses_of_a_device_are_the_script_s_own_unless_it_changes_them(run_script):
+    run = run_script(
+        """
+        torch.manual_seed(0)
+        model = torch.nn.Linear(64, 64, device="cuda")
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        losses = []
+        for step in range(200):
+            optimizer.zero_grad()
+            for _ in range(2):
+                loss = model(torch.randn(8, 64, device="cuda")).square().mean() / 2
+                loss.backward()
+                losses.append(loss.detach().clone())
+            if step == 100:
+                loss.mul_(0)
+            optimizer.step()
+        pairs = torch.stack(losses).view(-1, 2).tolist()
+        print(*((a + b).hex() for a, b in pairs))
+        """
+    )
+    printed = (run.path / "worker.log").read_text().split()
+    found = [None if loss is None else loss.hex() for loss in run.steps["loss"]]
+    assert found == [*printed[1:100], None, *printed[101:]]
+    assert run.steps["examples"].to_list() == [16] * 199
