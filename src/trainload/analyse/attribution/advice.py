@@ -38,7 +38,7 @@ class _Share:
 _SHARES: Mapping[str, _Share] = {
     "input_wait": _Share(0.5, 0.9, 1.0),
     "input_wait, full host": _Share(0.2, 0.6, 1.0),
-    "input_workers": _Share(0.2, 0.6, 1.0),
+    "input_workers": _Share(0.2, 0.8, 1.0),
     "host_bound, cpu": _Share(0.3, 0.7, 0.95),
     "host_bound, device": _Share(0.3, 0.7, 0.95),
     "host_bound, compiled": _Share(0.2, 0.5, 0.9),
