@@ -79,8 +79,8 @@ def test_the_largest_gain_comes_first_and_the_machine_before_it() -> None:
     found = advise([step], busy)
     assert [a.topic for a in found[:2]] == ["contention", "cpu_quota"]
     assert found[0].evidence == "all cores 100% busy, this run 52%"
-    # Only what the host does can be slowed by others: the device's own work is not counted.
-    assert found[0].fraction == pytest.approx(0.7 * 0.479 / 0.999)
+    # Only the host's work can be slowed by others: neither the device's nor waiting for input.
+    assert found[0].fraction == pytest.approx(0.4 * 0.479 / 0.999)
 
 
 def test_load_that_is_the_runs_own_is_no_contention() -> None:

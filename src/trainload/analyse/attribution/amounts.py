@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 DISPATCH_S = 8e-6
 """What an operation takes on a CPU however little it has to do, its nested ones included."""
-_HOST = ("input", "host", "update_idle", "script_idle", "remainder", "synchronise")
+_HOST = ("host", "update_idle", "script_idle", "remainder")
+"""Where the host works while the device waits; waiting for input may be no work of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +102,8 @@ def _whole(
     work = times.get("work", 0.0)
     amounts["compute"] = work + times.get("update", 0.0)
     amounts["step"] = step_s
-    amounts["host_time"] = step_s if on_cpu else sum(times.get(name, 0.0) for name in _HOST)
+    worked_s = step_s - times.get("input", 0.0)
+    amounts["host_time"] = worked_s if on_cpu else sum(times.get(name, 0.0) for name in _HOST)
     amounts["update"] = times.get("update", 0.0) + times.get("update_idle", 0.0)
     amounts["script"] = times.get("script", 0.0) + times.get("script_idle", 0.0)
     amounts["gradientless"] = traits.gradientless_fraction * step_s
