@@ -46,7 +46,7 @@ def test_a_script_takes_arguments(tmp_path: Path) -> None:
         ({"epochs": "3"}, "epochs: expected a whole number, got '3'"),
         ({"epoch": 3}, "did you mean 'epochs'?"),
         ({"batch_size": 0}, "batch_size: 0 must be at least 1"),
-        ({"framework": "theano"}, "unknown; this version runs"),
+        ({"framework": "theano"}, "no such framework; there are torch"),
         ({"setting": "cpu9999"}, "is not available"),
         ({"rate_hz": 0.0}, "must lie between"),
         ({"tegrastats": "/nowhere"}, "no such program or file"),
