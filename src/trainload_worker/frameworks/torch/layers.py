@@ -156,7 +156,8 @@ class LayerProbe:
             settle(self._device)
             opened_s = self._clock()
             slowdown = self._plan.slowdown
-            if self._plan.exceeds(slowdown):
+            # On a CPU nothing stays attached: slower steps are then the machine's other work.
+            if self._device.type == "cuda" and self._plan.exceeds(slowdown):
                 self._give_up(f"steps take {slowdown:.2f} times as long as before the first window")
                 return
             self._tracer.open(memory=shape.purpose == "memory")
