@@ -123,6 +123,7 @@ def run_verb(
     """
     from trainload.api.running import run
     from trainload.run import show_as_text
+    from trainload.workload import parse_words
 
     named = {
         "epochs": epochs,
@@ -165,18 +166,9 @@ def run_verb(
             show=None if silent else show_as_text(line),
             echo=None if silent else line,
             fake=_parse_fake(fake),
-            **{**_parse_words(model, words), **options},
+            **{**parse_words(model, words), **options},
         )
     return print_result(done, python, as_json=as_json)
-
-
-def _parse_words(model: str | None, words: list[str]) -> dict[str, Any]:
-    """The values of `--set`; a script takes none, which is said where it is run."""
-    from trainload.workload import looks_like_script, parse_words, split_words
-
-    if model is not None and looks_like_script(model):
-        return dict(split_words(words))
-    return parse_words(model, words)
 
 
 def parse_top(text: str) -> tuple[int, ...]:

@@ -133,8 +133,3 @@ def _refuse_constant(name: str) -> None:
 def is_number(value: Any) -> TypeGuard[float]:
     """Whether a parsed value is a usable number: not a boolean, and within a float's range."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
-
-
-def is_numbers(values: Any) -> TypeGuard[list[float]]:
-    """Whether a parsed value is a list of usable numbers."""
-    return isinstance(values, list) and all(map(is_number, values))

@@ -7,14 +7,13 @@ same, and is read elsewhere. Takes the workload by `--set` words alone.
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from trainload.errors import TrainloadError
 from trainload.run.driver import execute_run
 from trainload.run.environments.decoder import check_decoder
 from trainload.run.progress import render_progress
 from trainload.run.request import RunProgress, prepare_request, traces_layers_by_default
-from trainload.workload import looks_like_script, parse_words, split_words
+from trainload.workload import parse_words
 from trainload_worker.protocol.offers import DEFAULT_FRAMEWORK
 
 
@@ -43,7 +42,7 @@ def main() -> int:
     try:
         request = prepare_request(
             options.model,
-            _parse_words(options.model, options.words),
+            parse_words(options.model, options.words),
             arguments=arguments,
             seed=options.seed,
             setting=options.setting,
@@ -67,12 +66,6 @@ def main() -> int:
     sys.stdout.write(f"{result.outcome}{f': {result.reason}' if result.reason else ''}\n")
     sys.stdout.write(f"{result.path}\n")
     return 0 if result.outcome == "completed" else 1
-
-
-def _parse_words(model: str, words: list[str]) -> dict[str, Any]:
-    if looks_like_script(model):
-        return dict(split_words(words))
-    return parse_words(model, words)
 
 
 def _print_line(progress: RunProgress) -> None:

@@ -9,6 +9,7 @@ from trainload.checked import build_checked, check_value, parse_word, suggest
 from trainload.errors import WorkloadError
 from trainload.workload.data.choose import DataOptions, survey_data
 from trainload.workload.graph.layers import LayerGraph
+from trainload.workload.script import looks_like_script
 from trainload.workload.spec import Optimizer, Seeds, Training, Workload
 from trainload.workload.zoo.models import build_model, find_model
 
@@ -30,9 +31,12 @@ def split_words(words: Sequence[str]) -> dict[str, str]:
 def parse_words(model: str | None, words: Sequence[str]) -> dict[str, Any]:
     """The values that `name=value` words mean for this model; WorkloadError names the word.
 
-    Without a model those of the training; other words stay texts, for whoever refuses them.
+    Without a model those of the training; other words stay texts, for whoever refuses them, and
+    so do all words for a script.
     """
     texts = split_words(words)
+    if model is not None and looks_like_script(model):
+        return dict(texts)
     names: Mapping[str, tuple[type[Any], str]]
     names = {f.name: (Training, f.name) for f in fields(Training)}
     if model is not None and texts:

@@ -15,28 +15,14 @@ from typing import Any, Iterator, Sequence
 
 from trainload_worker.data.cache import Decoded
 from trainload_worker.errors import DataError
-
-SUFFIXES = frozenset(
-    [
-        ".jpg",
-        ".jpeg",
-        ".jpe",
-        ".jfif",
-        ".png",
-        ".gif",
-        ".bmp",
-        ".webp",
-        ".tif",
-        ".tiff",
-        ".ppm",
-        ".pgm",
-        ".pbm",
-        ".pnm",
-    ]
+from trainload_worker.protocol.data import (
+    IMAGE_SUFFIXES,
+    SUBSET_MANIFEST,
+    SUBSET_SUMMARY,
+    TRAIN_FOLDER,
+    VALIDATION_FOLDERS,
 )
-TRAIN_FOLDER = "train"
-VALIDATION_FOLDERS = ("val", "valid", "validation", "test")
-SUBSET_MANIFEST, SUBSET_SUMMARY = "manifest.jsonl", "subset.json"
+
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """Pillow's name for a number of channels."""
 
@@ -179,7 +165,7 @@ def _find_images(folder: str) -> Iterator[tuple[str, int, int]]:
         seen.add((known.st_dev, known.st_ino))
         with os.scandir(place) as entries:
             for entry in entries:
-                if os.path.splitext(entry.name)[1].lower() in SUFFIXES:
+                if os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
                     if entry.is_file():
                         yield entry.path, entry.stat().st_size, entry.stat().st_mtime_ns
                 elif not entry.name.startswith(".") and entry.is_dir():

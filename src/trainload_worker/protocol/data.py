@@ -11,6 +11,27 @@ from trainload_worker.protocol.checked import Annotated, Bounds
 ImageKind = Literal["folder", "subset", "cifar10", "mnist"]
 Resize = Literal["none", "pad", "nearest", "fit"]
 Form = Literal["images", "tokens", "token_stream", "vectors"]
+IMAGE_SUFFIXES = frozenset(
+    [
+        ".jpg",
+        ".jpeg",
+        ".jpe",
+        ".jfif",
+        ".png",
+        ".gif",
+        ".bmp",
+        ".webp",
+        ".tif",
+        ".tiff",
+        ".ppm",
+        ".pgm",
+        ".pbm",
+        ".pnm",
+    ]
+)
+TRAIN_FOLDER = "train"
+VALIDATION_FOLDERS = ("val", "valid", "validation", "test")
+SUBSET_MANIFEST, SUBSET_SUMMARY = "manifest.jsonl", "subset.json"
 Fraction = Annotated[float, Bounds(above=0, below=1)]
 Count = Annotated[int, Bounds(low=0)]
 Size = Annotated[int, Bounds(low=1)]

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, Mapping, Tuple
 
-GRAPH_FORMAT: Literal[1] = 1
-
 
 @dataclass(frozen=True)
 class LayerSpec:

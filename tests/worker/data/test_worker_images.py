@@ -222,19 +222,6 @@ def test_without_pillow_the_command_is_named(tmp_path: Path, monkeypatch: Any) -
         load_images(images_spec(root, "folder", (1, 4, 4)))
 
 
-def test_both_halves_know_the_same_images_and_folders():
-    """The worker never imports trainload, so that each half holds its own list."""
-    from trainload.workload.data import images
-    from trainload.workload.subset import files
-    from trainload_worker.data import image_folder
-
-    assert images.IMAGE_SUFFIXES == image_folder.SUFFIXES
-    assert images.TRAIN_FOLDER == image_folder.TRAIN_FOLDER
-    assert images.VALIDATION_FOLDERS == image_folder.VALIDATION_FOLDERS
-    assert files.MANIFEST == image_folder.SUBSET_MANIFEST
-    assert files.SUMMARY == image_folder.SUBSET_SUMMARY
-
-
 def test_folders_inside_a_class_are_read_each_once(tmp_path: Path) -> None:
     pytest.importorskip("PIL", reason="needs Pillow")
     root = write_folder(tmp_path / "f", per_class=2)

@@ -15,7 +15,6 @@ from trainload.errors import WorkloadError
 from trainload.workload.data.datasets import keypoint_data, scan_csv
 from trainload.workload.data.images import (
     FOLDER_CHANNELS,
-    TRAIN_FOLDER,
     FoundImages,
     has_cifar10,
     has_mnist,
@@ -33,6 +32,7 @@ from trainload.workload.data.synthetic import (
 from trainload.workload.graph.layers import LayerGraph
 from trainload.workload.zoo.models import Examples, Model
 from trainload_worker.protocol.data import (
+    TRAIN_FOLDER,
     CsvData,
     Data,
     ImageData,

@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import WorkloadError
-from trainload_worker.protocol.data import ImageKind
+from trainload_worker.protocol.data import (
+    IMAGE_SUFFIXES,
+    TRAIN_FOLDER,
+    VALIDATION_FOLDERS,
+    ImageKind,
+)
 
 CIFAR10_CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
@@ -27,26 +32,6 @@ CIFAR10_RECORD = 1 + 3 * 32 * 32
 MNIST_TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 MNIST_TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
-IMAGE_SUFFIXES = frozenset(
-    [
-        ".jpg",
-        ".jpeg",
-        ".jpe",
-        ".jfif",
-        ".png",
-        ".gif",
-        ".bmp",
-        ".webp",
-        ".tif",
-        ".tiff",
-        ".ppm",
-        ".pgm",
-        ".pbm",
-        ".pnm",
-    ]
-)
-TRAIN_FOLDER = "train"
-VALIDATION_FOLDERS = ("val", "valid", "validation", "test")
 FOLDER_CHANNELS = (1, 3, 4)
 
 

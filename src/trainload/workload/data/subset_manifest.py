@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import WorkloadError
-from trainload.workload.data.images import TRAIN_FOLDER, FoundImages
+from trainload.workload.data.images import FoundImages
 from trainload.workload.subset.choose import TRAIN, VALIDATION
 from trainload.workload.subset.files import MANIFEST, SUMMARY
+from trainload_worker.protocol.data import TRAIN_FOLDER
 
 
 def find_subset(path: Path) -> Path | None:

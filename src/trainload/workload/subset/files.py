@@ -14,8 +14,9 @@ from typing import Any
 
 from trainload.errors import UsageError, WorkloadError
 from trainload.workload.subset.choose import Subset
+from trainload_worker.protocol.data import SUBSET_MANIFEST, SUBSET_SUMMARY
 
-MANIFEST, SUMMARY = "manifest.jsonl", "subset.json"
+MANIFEST, SUMMARY = SUBSET_MANIFEST, SUBSET_SUMMARY
 
 
 def check_place(folder: Path, out: Path, *, force: bool) -> None:
