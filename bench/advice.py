@@ -3,6 +3,10 @@
     python bench/advice.py --rounds 3 --seconds 4 --out FILE.jsonl      # all that this machine can
     python bench/advice.py --cases slow_loader,double --rounds 5 --out FILE.jsonl
     python bench/advice.py --summary FILE.jsonl
+    python bench/advice.py --keep RUNS --out FILE.jsonl; python bench/advice.py --summary FILE.jsonl --keep RUNS
+
+With --keep the watched runs stay in a folder and their advice is read there by --summary: a machine
+that measures need not have what reading takes.
 
 Each round runs a case planted and remedied in alternating processes, by the script's own clock, and
 once planted under trainload for its advice. A case passes where the planted cause is the first
@@ -15,6 +19,7 @@ the shares in `advice.py` were chosen, `judge` cases were not. Raw rows are appe
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -63,8 +68,8 @@ def run_script(command: list[str], result: Path, folder: str) -> float:
     return json.loads(result.read_text())["step_s"]
 
 
-def run_once(case: str, form: str, seconds: float) -> dict:
-    """One process; `watched` is the planted form under trainload, with its advice."""
+def run_once(case: str, form: str, seconds: float, keep: Path | None) -> dict:
+    """One process; `watched` is the planted form under trainload, with its advice or its run."""
     burners = []
     if case == "contention" and form != "remedied":
         loop = [sys.executable, "-c", "while True: pass"]
@@ -80,7 +85,11 @@ def run_once(case: str, form: str, seconds: float) -> dict:
                 command = [*head, "--out", f"{folder}/runs", "--", *arguments]
             row = {"case": case, "form": form, "step_s": run_script(command, result, folder)}
             if form == "watched":
-                row |= advice_of(next(Path(folder, "runs").iterdir()))
+                made = next(Path(folder, "runs").iterdir())
+                if keep is None:
+                    row |= advice_of(made)
+                else:
+                    row["run"] = shutil.copytree(made, keep / made.name).name
             return row
     finally:
         for burner in burners:
@@ -170,9 +179,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--out", type=Path, default=Path("advice.jsonl"))
     parser.add_argument("--summary", type=Path)
+    parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
     if options.summary is not None:
-        print_table([json.loads(line) for line in options.summary.read_text().splitlines()])
+        rows = [json.loads(line) for line in options.summary.read_text().splitlines()]
+        for row in rows:
+            if "run" in row and options.keep is not None:
+                row |= advice_of(options.keep / row["run"])
+        print_table(rows)
         return
     import torch
 
@@ -188,13 +202,14 @@ def main() -> None:
             for case in cases:
                 for form in forms if turn % 2 == 0 else forms[::-1]:
                     try:
-                        row = run_once(case, form, options.seconds)
+                        row = run_once(case, form, options.seconds, options.keep)
                     except RuntimeError as error:
                         row = {"case": case, "form": form, "failure": str(error)}
                         print(f"{case} {form}: {error}", file=sys.stderr)
                     out.write(json.dumps({"round": turn, **row}) + "\n")
                     out.flush()
-    print_table([json.loads(line) for line in options.out.read_text().splitlines()])
+    if options.keep is None:
+        print_table([json.loads(line) for line in options.out.read_text().splitlines()])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from trainload.files import replacing
 from trainload.record import layout
 from trainload.record.lines import read_events
 from trainload_worker.protocol.checked import to_json
-from trainload_worker.protocol.events import Event, LayersFailed, ModuleTable, WindowSaved
+from trainload_worker.protocol.events import CompiledGraph, Event, LayersFailed, ModuleTable, WindowSaved
 
 TRACE_FORMAT = 1
 _EVENTS_KEY = b'"traceEvents": ['
@@ -68,12 +68,15 @@ def _header(
     modules: tuple[Any, ...] = ()
     notes = []
     compiled = False
+    graphs: dict[str, Any] = {}
     for event in events:
         if isinstance(event, ModuleTable):
             modules, compiled = event.modules, event.compiled
+        elif isinstance(event, CompiledGraph):
+            graphs[event.key] = {"key": event.key, "calls": list(event.calls)}
         elif isinstance(event, LayersFailed):
             notes.append(f"tracing ended early: {event.reason}")
-    if compiled:
+    if compiled and not graphs:
         notes.append(
             "the model is compiled: inside a compiled region layers cannot be told apart, "
             "its time stands with the module that calls it"
@@ -86,6 +89,7 @@ def _header(
         "budget": budget,
         "windows": [{k: v for k, v in w.items() if k != "file"} for w in told],
         "modules": list(modules),
+        "compiled": list(graphs.values()),
         "notes": notes,
     }
 

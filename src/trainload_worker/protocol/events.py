@@ -218,6 +218,17 @@ class ModuleTable:
 
 
 @dataclass(frozen=True)
+class CompiledGraph:
+    """What torch's compiler made of a model's code: its kernels in order, and whose they are."""
+
+    key: str
+    """As the trace names the graph's calls."""
+    calls: Tuple[Any, ...]
+    """Of each its name and a list of root, path and share of the modules in it."""
+    KIND: ClassVar[str] = "compiled"
+
+
+@dataclass(frozen=True)
 class LayersFailed:
     """Layers are no longer traced; the training goes on."""
 
@@ -307,6 +318,7 @@ Event = Union[
     EpochDone,
     WindowSaved,
     ModuleTable,
+    CompiledGraph,
     LayersFailed,
     ProbeFailed,
     CheckpointSaved,

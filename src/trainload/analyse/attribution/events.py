@@ -48,6 +48,8 @@ class Role(IntEnum):
     MODULE = 12
     ANNOTATION = 13
     SYNCHRONISE = 14
+    COMPILED = 15
+    """One call of a compiled graph."""
 
 
 class Work(IntEnum):
@@ -86,6 +88,7 @@ _PREFIXES = (
     (NODE_PREFIX + "torch::autograd::AccumulateGrad", Role.ACCUMULATE),
     (NODE_PREFIX, Role.NODE),
     ("nn.Module: ", Role.MODULE),
+    ("## Call CompiledFxGraph ", Role.COMPILED),
 )
 
 

@@ -6,10 +6,11 @@ A header may come from anyone's file: what is not of its form is left out, never
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from trainload.analyse.attribution._values import printable
+from trainload.analyse.attribution.compiled import Call, parse_graphs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,8 @@ class TraceHeader:
     windows: Mapping[int, WindowFacts]
     modules: tuple[Mapping[str, Any], ...] = ()
     """root, layer, class, parameters, parameter_bytes, gradient_bytes, optimizer_bytes."""
+    graphs: Mapping[str, tuple[Call, ...]] = field(default_factory=dict)
+    """Compiled graphs by the key their calls carry."""
     notes: tuple[str, ...] = ()
 
     def times_steps(self, index: int) -> bool:
@@ -59,6 +62,7 @@ def parse_header(header: Mapping[str, Any] | None) -> TraceHeader:
         budget=float(budget) if _is_number(budget) else None,
         windows={window.index: window for window in windows if window is not None},
         modules=tuple(module for module in modules if module is not None),
+        graphs=parse_graphs(_items(header, "compiled")),
         notes=tuple(printable(n) for n in _items(header, "notes") if isinstance(n, str)),
     )
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+from trainload.analyse.attribution.compiled import Compiled, Region
 from trainload.analyse.attribution.events import Role, Window
 from trainload.analyse.attribution.timeline import (
     BARE_BACKWARD,
     COMMUNICATION,
     INPUT,
+    NO_ROOT,
     NOWHERE,
     SCRIPT,
     UPDATE,
@@ -26,22 +28,21 @@ from trainload.analyse.attribution.types import Phase
 Layering = Literal["layer ranges", "nn.Module events", "user annotations", "operations"]
 """From which events layers are read."""
 
-NO_ROOT = "model"
-"""Root of layers whose ranges name none."""
-
-
 WAY_IN_NS = 50_000
 """Longest time between two calls of torch that is taken for the Python that leads to the second: in
 a longer one the program may be doing anything."""
 
 _MODULES = (Role.LAYER, Role.MODULE)
+_CALLED = (Role.OPERATION, Role.ANNOTATION)
+"""What a compiled graph's calls are in a trace."""
 
 
 class _Frame:
-    __slots__ = ("end_ns", "layered", "role", "state")
+    __slots__ = ("end_ns", "layered", "region", "role", "state")
 
     def __init__(self, end_ns: int, state: int, role: Role, layered: str | None) -> None:
         self.end_ns, self.state, self.role, self.layered = end_ns, state, role, layered
+        self.region: Region | None = None
 
 
 class _Lane:
@@ -70,9 +71,11 @@ class _Lane:
 
 
 class _Nesting:
-    def __init__(self, window: Window, layering: Layering, main: int, way_in_ns: int) -> None:
+    def __init__(
+        self, window: Window, layering: Layering, main: int, way_in_ns: int, compiled: Compiled
+    ) -> None:
         self.window, self.layering, self.main = window, layering, main
-        self.way_in_ns = way_in_ns
+        self.way_in_ns, self.compiled = way_in_ns, compiled
         self.lanes: dict[int, _Lane] = {}
         self.states: list[State] = [State(SCRIPT, Mode.RANGE)]
         self.numbers: dict[State, int] = {}
@@ -131,8 +134,28 @@ class _Nesting:
         if nodes:
             self.node_threads.setdefault(host.thread[i])
         end = host.end_ns[i] if parent is None else min(host.end_ns[i], parent.end_ns)
-        lane.stack.append(_Frame(end, state, role, layered))
-        lane.thread.change(at, state)
+        frame = _Frame(end, state, role, layered)
+        lane.stack.append(frame)
+        if role is Role.COMPILED:
+            self._enter_region(i, frame)
+        lane.thread.change(at, frame.state)
+
+    def _enter_region(self, i: int, frame: _Frame) -> None:
+        """Let the calls inside tell whose they are."""
+        owner = self.states[frame.state].owner
+        name = self.window.names[self.window.host.name[i]]
+        frame.region = self.compiled.enter(name, owner if owner != SCRIPT else None)
+        if frame.region is not None:
+            frame.state = self.number(frame.region.between(), Mode.OPERATION)
+
+    def _take(self, i: int, parent: _Frame) -> int | None:
+        """The state of a call directly inside a compiled region; None where it is nobody's."""
+        assert parent.region is not None
+        owner = parent.region.take(self.window.names[self.window.host.name[i]])
+        if owner is None:
+            return None
+        parent.state = self.number(parent.region.between(), Mode.OPERATION)
+        return self.number(owner, Mode.OPERATION)
 
     def _state(
         self, i: int, role: Role, lane: _Lane, parent: _Frame | None
@@ -144,6 +167,10 @@ class _Nesting:
             return self.number(INPUT, Mode.RANGE), layered
         if role is Role.SYNCHRONISE:
             return self.number(inherited or SCRIPT, Mode.SYNCHRONISE), layered
+        if parent is not None and parent.region is not None and role in _CALLED:
+            state = self._take(i, parent)
+            if state is not None:
+                return state, layered
         if role is Role.OPERATION:
             return self._operation(i, lane, parent), layered
         if role in (Role.NODE, Role.ACCUMULATE):
@@ -176,6 +203,8 @@ class _Nesting:
             return self.number(INPUT, Mode.RANGE)
         if role is Role.COMMUNICATION:
             return self.number(COMMUNICATION, Mode.OPERATION)
+        if role is Role.COMPILED:
+            return self.number(inherited or SCRIPT, Mode.OPERATION)
         return self.number(inherited or SCRIPT, Mode.RANGE)
 
     def _layer(self, root: str, path: str, inherited: Owner | None) -> int:
@@ -321,9 +350,20 @@ def main_thread(window: Window) -> int:
     return max(counts, key=lambda thread: counts[thread], default=0)
 
 
-def follow_host(window: Window, layering: Layering, *, way_in_ns: int = WAY_IN_NS) -> HostTimeline:
-    """Nest a window's host events and say whose each instant of each thread is."""
-    nesting = _Nesting(window, layering, main_thread(window), way_in_ns)
+def follow_host(
+    window: Window,
+    layering: Layering,
+    *,
+    way_in_ns: int = WAY_IN_NS,
+    compiled: Compiled | None = None,
+) -> HostTimeline:
+    """Nest a window's host events and say whose each instant of each thread is.
+
+    With `compiled` the inside of compiled regions too; its owners of several layers stand in the
+    timeline until it shares them out.
+    """
+    compiled = compiled or Compiled({}, ())
+    nesting = _Nesting(window, layering, main_thread(window), way_in_ns, compiled)
     nesting.run()
     ranks = [2] * len(nesting.states)
     for number, state in enumerate(nesting.states):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from trainload.analyse.attribution.correct import share
 from trainload.analyse.attribution.events import Window
-from trainload.analyse.attribution.host import NO_ROOT, WAY_IN_NS
+from trainload.analyse.attribution.host import WAY_IN_NS
 from trainload.analyse.attribution.labels import SYNCHRONISE, LabelledEvents
 from trainload.analyse.attribution.memory import Layer
 from trainload.analyse.attribution.partition import (
@@ -24,7 +24,7 @@ from trainload.analyse.attribution.partition import (
     part_of,
 )
 from trainload.analyse.attribution.steps import HostStep
-from trainload.analyse.attribution.timeline import INPUT, NOWHERE, Owner, Thread
+from trainload.analyse.attribution.timeline import INPUT, NO_ROOT, NOWHERE, Owner, Thread
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainload.analyse.attribution._stream import Progress
 from trainload.analyse.attribution.advice import advise
+from trainload.analyse.attribution.compiled import Compiled
 from trainload.analyse.attribution.correct import correct, share_update, untraced_step_ns
 from trainload.analyse.attribution.energy import PowerRange, find_power
 from trainload.analyse.attribution.events import Window
@@ -119,19 +120,24 @@ class _Trace:
             self._add_labelled(window, source, steps)
             return
         self.layering = choose_layering(window)
-        host = follow_host(window, self.layering)
+        compiled = Compiled(self.header.graphs, self.header.modules)
+        host = follow_host(window, self.layering, compiled=compiled)
         device = busiest_device(window)
         self._device = device if device is not None else self._device
-        self.layers.update(host.layers)
+        self.layers.update({**host.layers, **dict.fromkeys(compiled.layers())})
         self._damaged += window.damaged
         self._nodes += len(host.backward_starts)
         self._unknown += host.unknown_nodes
         self._note_window(window, source, device)
-        for layer, seen in observe_memory(window, host, steps, on_cpu=device is None).items():
+        if compiled.unknown:
+            self._note("compiled regions count as the module that called them")
+        for owner, seen in observe_memory(window, host, steps, on_cpu=device is None).items():
+            layer = compiled.largest(owner)
             self.memory[layer] = _larger(seen, self.memory.get(layer))
         if self.header.times_steps(window.index):
             self._traits.add(window, steps)
             for parts in partition(window, host, steps, device):
+                compiled.share_fused(parts)
                 share_update(parts, self.header.modules)
                 self.steps.append((window.index, parts))
 
@@ -158,8 +164,6 @@ class _Trace:
         return [step for step in steps if step.end_ns > step.begin_ns]
 
     def _note_window(self, window: Window, source: StepSource, device: int | None) -> None:
-        if window.compiled:
-            self._note("compiled regions count as the module that called them")
         others = set(window.device.device) - {device}
         if others:
             listed = ", ".join(f"cuda:{number}" for number in sorted(others))

@@ -40,6 +40,8 @@ class State(NamedTuple):
     mode: Mode
 
 
+NO_ROOT = "model"
+"""Root of layers whose ranges name none."""
 _TOP = 2
 NOWHERE = 0
 """The state outside of every range and operation."""

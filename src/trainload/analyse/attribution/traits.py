@@ -13,6 +13,8 @@ from trainload.analyse.attribution.events import Role, Window
 from trainload.analyse.attribution.steps import HostStep
 from trainload.analyse.attribution.types import Loader, Traits, UpdateForm, WindowTraits
 
+_TOLD_NOTHING = (-1, -2)
+"""In place of sequence numbers, where none tell whether there are gradients."""
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
 _FULL = re.compile(r"sgemm|simt|f32f32_f32f32|nvjet_sss|scudnn|convolve_s", re.IGNORECASE)
 _LOWER = re.compile(r"bf16|f16|half|16816|tf32|s1688|nvjet_[th]", re.IGNORECASE)
@@ -98,7 +100,7 @@ def _gradientless(window: Window) -> Iterator[tuple[int, int]]:
     """Outermost layer ranges whose operations make no node of a backward pass.
 
     Every operation that makes one takes the next sequence number; without gradients all of them
-    show the same one, or none.
+    show the same one, or none. Compiled graphs make theirs as a whole.
     """
     host, roles = window.host, window.roles
     order = sorted(range(len(host)), key=lambda i: (host.start_ns[i], -host.end_ns[i]))
@@ -111,6 +113,8 @@ def _gradientless(window: Window) -> Iterator[tuple[int, int]]:
         if role is Role.LAYER and not inside:
             open_until[thread] = host.end_ns[i]
             current[thread] = passes[i] = set()
+        elif inside and role is Role.COMPILED:
+            current[thread].update(_TOLD_NOTHING)
         elif inside and role is Role.OPERATION and host.sequence[i] >= 0:
             current[thread].add(host.sequence[i])
     for i, numbers in passes.items():

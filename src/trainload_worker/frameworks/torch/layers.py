@@ -14,6 +14,7 @@ from typing import Any, Callable
 from torch.autograd import profiler as kineto
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from trainload_worker.frameworks.torch.compiled import compiled_graphs
 from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.frameworks.torch.modules import ModuleNames
 from trainload_worker.frameworks.torch.tracer import Tracer, settle
@@ -72,6 +73,7 @@ class LayerProbe:
         self._device: Any = None
         self._window: _Window | None = None
         self._modules: list[dict[str, Any]] = []
+        self._graphs: set[str] = set()
         self._off = True
         self._in_parent_only = False
         self._undo: list[Callable[[], None]] = []
@@ -86,6 +88,7 @@ class LayerProbe:
             return
         _following.append(self)
         self._off = False
+        compiled_graphs.follow()
         hook = register_optimizer_step_post_hook(self._on_step)
         self._undo = [hook.remove, self._give_way_to_profilers()]
         if not self._in_parent_only:
@@ -204,11 +207,13 @@ class LayerProbe:
         )
 
     def _record_modules(self) -> None:
-        """Writes the table of modules when it is new or has changed."""
+        """Writes the table of modules when it is new or has changed, and what was compiled since."""
         modules = self._names.table(self._optimizers)
         if modules != self._modules:
             self._modules = modules
             self._events.write(ModuleTable(tuple(modules), self._names.compiled))
+        for graph in compiled_graphs.others_than(self._graphs):
+            self._events.write(graph)
 
     def _give_up(self, reason: str) -> None:
         self._stop()

@@ -72,6 +72,8 @@ class Tracer:
         self.used = True
         kineto._prepare_profiler(config, activities)
         kineto._enable_profiler(config, activities)
+        # Compiled code looks here before it names its graph and its kernels.
+        kineto._is_profiler_enabled = True
         self.active = True
         self._hooks = [
             register_module_forward_pre_hook(self._enter),
@@ -108,6 +110,7 @@ class Tracer:
             _skip_exit_handlers()
 
     def _uninstall(self) -> None:
+        kineto._is_profiler_enabled = False
         while self._hooks:
             self._hooks.pop().remove()
         # A program that put its own in place meanwhile keeps it: ours then only passes on.
