@@ -3,7 +3,8 @@
     python bench/advice.py --rounds 3 --seconds 4 --out FILE.jsonl      # all that this machine can
     python bench/advice.py --cases slow_loader,double --rounds 5 --out FILE.jsonl
     python bench/advice.py --summary FILE.jsonl
-    python bench/advice.py --keep RUNS --out FILE.jsonl; python bench/advice.py --summary FILE.jsonl --keep RUNS
+    python bench/advice.py --keep RUNS --out FILE.jsonl
+    python bench/advice.py --keep RUNS --summary FILE.jsonl
 
 With --keep the watched runs stay in a folder and their advice is read there by --summary: a machine
 that measures need not have what reading takes.

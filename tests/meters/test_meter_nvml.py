@@ -7,7 +7,9 @@ import pytest
 
 from trainload.meters.meter import AbsentMeter, Meter, MeterContext, available_columns
 from trainload.meters.nvml import open_nvml_meter
+from trainload.meters.nvml_activity import open_nvml_activity_meter
 from trainload.meters.nvml_energy import open_nvml_energy_meter, period_for_cost_s
+from trainload.meters.nvml_run import open_nvml_run_meter
 from trainload.meters.nvml_state import open_nvml_state_meter
 
 GIB = 1024**3
@@ -88,6 +90,38 @@ class FakeNvml:
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle):
         return self.processes
+
+    NVML_ERROR_NOT_FOUND = 6
+    NVML_GPM_METRICS_GET_VERSION = 1
+    NVML_GPM_METRIC_SM_UTIL, NVML_GPM_METRIC_SM_OCCUPANCY = 2, 3
+    NVML_GPM_METRIC_ANY_TENSOR_UTIL, NVML_GPM_METRIC_DRAM_BW_UTIL = 5, 10
+    shares: tuple[SimpleNamespace, ...] = ()
+
+    def nvmlDeviceGetProcessUtilization(self, handle, since):
+        found = [share for share in self.shares if share.timeStamp > since]
+        if not found:
+            error = FakeNvmlError("Not Found")
+            error.value = self.NVML_ERROR_NOT_FOUND
+            raise error
+        return found
+
+    def nvmlGpmQueryDeviceSupport(self, handle):
+        return SimpleNamespace(isSupportedDevice=0 if "gpm" in self.unsupported else 1)
+
+    def nvmlGpmSampleAlloc(self):
+        return SimpleNamespace(number=None)
+
+    def nvmlGpmSampleGet(self, handle, sample):
+        self.taken = sample.number = getattr(self, "taken", 0) + 1
+
+    def c_nvmlGpmMetricsGet_t(self):
+        return SimpleNamespace(metrics=[SimpleNamespace(nvmlReturn=0, value=0.0) for _ in range(9)])
+
+    def nvmlGpmMetricsGet(self, asked):
+        assert asked.sample2.number == asked.sample1.number + 1
+        for metric in asked.metrics[: asked.numMetrics]:
+            metric.value = 10.0 * metric.metricId
+        asked.metrics[2].nvmlReturn = 3
 
 
 def read_columns(meter: Meter) -> dict[str, object]:
@@ -279,3 +313,49 @@ def test_this_machines_gpus():
     state = open_nvml_state_meter(MeterContext())
     assert read_columns(state)["gpu0_sm_clock_hz"] > 0
     state.close()
+
+
+def test_multiprocessors_activity_is_between_two_readings():
+    library = FakeNvml()
+    meter = open_nvml_activity_meter(MeterContext(accelerator_uuids=("GPU-aaaa",)), library)
+    first, second = read_columns(meter), read_columns(meter)
+    expected = {
+        "gpu0_sm_active_fraction": 0.2,
+        "gpu0_sm_occupancy_fraction": 0.3,
+        "gpu0_tensor_active_fraction": None,
+        "gpu0_memory_bandwidth_fraction": 1.0,
+    }
+    assert first == second == expected
+    meter.close()
+    assert library.sessions == 0
+
+
+def test_a_gpu_that_does_not_count_its_multiprocessors_says_so():
+    meter = open_nvml_activity_meter(MeterContext(), FakeNvml({"gpm"}))
+    assert available_columns(meter) == []
+    assert all("Hopper" in (quantity.reason or "") for quantity in meter.quantities)
+    meter.close()
+
+
+def make_process(proc: Path, pid: int, parent: int) -> None:
+    (proc / str(pid)).mkdir()
+    (proc / str(pid) / "stat").write_text(f"{pid} (python) S {parent} " + "0 " * 48)
+
+
+def test_the_runs_own_share_of_a_gpu_is_told_from_others(tmp_path):
+    for pid, parent in ((10, 1), (11, 10), (99, 1)):
+        make_process(tmp_path, pid, parent)
+    library = FakeNvml()
+    context = MeterContext(accelerator_uuids=("GPU-aaaa",), proc_root=tmp_path, target_pid=10)
+    meter = open_nvml_run_meter(context, library)
+    assert read_columns(meter) == {"gpu0_run_load_fraction": None, "gpu0_other_processes_count": 0}
+    library.shares = tuple(
+        SimpleNamespace(pid=pid, smUtil=load, timeStamp=at)
+        for pid, load, at in ((11, 40, 5), (11, 60, 6), (99, 30, 6))
+    )
+    library.processes = [SimpleNamespace(pid=pid, usedGpuMemory=GIB) for pid in (11, 99)]
+    assert read_columns(meter) == {"gpu0_run_load_fraction": 0.5, "gpu0_other_processes_count": 1}
+    assert read_columns(meter)["gpu0_run_load_fraction"] is None  # nothing new since
+    library.processes = [SimpleNamespace(pid=4711, usedGpuMemory=GIB)]
+    assert read_columns(meter)["gpu0_other_processes_count"] is None
+    meter.close()

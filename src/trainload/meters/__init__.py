@@ -47,6 +47,8 @@ _FILES = {
     "nvml": "nvml",
     "nvml_energy": "nvml_energy",
     "nvml_state": "nvml_state",
+    "nvml_run": "nvml_run",
+    "nvml_activity": "nvml_activity",
     "rapl": "rapl",
     "hwmon": "hwmon",
     "hwmon_temperature": "hwmon",

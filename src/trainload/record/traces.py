@@ -16,7 +16,13 @@ from trainload.files import replacing
 from trainload.record import layout
 from trainload.record.lines import read_events
 from trainload_worker.protocol.checked import to_json
-from trainload_worker.protocol.events import CompiledGraph, Event, LayersFailed, ModuleTable, WindowSaved
+from trainload_worker.protocol.events import (
+    CompiledGraph,
+    Event,
+    LayersFailed,
+    ModuleTable,
+    WindowSaved,
+)
 
 TRACE_FORMAT = 1
 _EVENTS_KEY = b'"traceEvents": ['

@@ -101,9 +101,7 @@ class Compiled:
     def _knows(self, root: str | None, layer: str) -> bool:
         return not self._known or (root, layer) in self._known
 
-    def _place(
-        self, name: str, calls: Sequence[Call], root: str, caller: str, phase: str
-    ) -> str:
+    def _place(self, name: str, calls: Sequence[Call], root: str, caller: str, phase: str) -> str:
         """The module whose graph this is: the caller, else those below it that fit, in turn.
 
         Equal blocks share one graph and run in the order of the model, backward in the reverse.
@@ -186,7 +184,7 @@ class Region:
         self._at = 0
 
     def between(self) -> Owner:
-        """Whose the time is until the next call that leaves an event: of kernels that leave none."""
+        """Whose the time is until the next call that leaves an event."""
         at, shares = self._at, []
         while at < len(self._calls) and self._calls[at].name.startswith(_SILENT):
             shares += list(self._calls[at].shares)
@@ -194,7 +192,7 @@ class Region:
         return self._owner(shares)
 
     def take(self, operation: str) -> Owner | None:
-        """Whose an operation directly inside the region is; None where it is none of the graph's."""
+        """Whose an operation inside the region is; None where it is none of the graph's."""
         name = operation.rpartition("::")[2]
         for at in range(self._at, len(self._calls)):
             if self._calls[at].name == name:

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from trainload.analyse.attribution._values import nanoseconds, printable, whole
+from trainload.analyse.attribution.flops import Shaped, read_shaped
 from trainload.analyse.attribution.labels import CATEGORIES, LabelledEvents
 
 NODE_PREFIX = "autograd::engine::evaluate_function: "
@@ -152,6 +153,8 @@ class Window:
         self.host, self.device = HostEvents(), DeviceEvents()
         self.calls, self.memory = CallEvents(), MemoryEvents()
         self.labelled = LabelledEvents()
+        self.shaped: list[Shaped] = []
+        """Operations with their counts, where shapes were recorded."""
         self.names: list[str] = []
         self.roles: list[Role] = []
         self.events = 0
@@ -177,7 +180,7 @@ class Window:
                     self.events += 1
             elif phase == "i" and event.get("name") == "[memory]":
                 self._add_memory(event)
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
             self.damaged += 1
 
     def _add_host(self, event: Mapping[str, Any], category: str) -> None:
@@ -197,6 +200,10 @@ class Window:
         host.sequence.append(whole(sequence, -1))
         host.forward_thread.append(whole(forward, 0))
         self.events += 1
+        if "Input Dims" in arguments:
+            shaped = read_shaped(name, start, arguments)
+            if shaped is not None:
+                self.shaped.append(shaped)
 
     def _add_call(self, event: Mapping[str, Any], category: str) -> None:
         start = nanoseconds(event["ts"])

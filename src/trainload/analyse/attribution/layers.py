@@ -15,6 +15,7 @@ from trainload.analyse.attribution.compiled import Compiled
 from trainload.analyse.attribution.correct import correct, share_update, untraced_step_ns
 from trainload.analyse.attribution.energy import PowerRange, find_power
 from trainload.analyse.attribution.events import Window
+from trainload.analyse.attribution.flops import flop_of_steps
 from trainload.analyse.attribution.header import TraceHeader, parse_header
 from trainload.analyse.attribution.host import Layering, choose_layering, follow_host
 from trainload.analyse.attribution.labelled import partition_labelled
@@ -29,6 +30,7 @@ from trainload.analyse.attribution.traits import TraitsReader
 from trainload.analyse.attribution.tree import grow_tree
 from trainload.analyse.attribution.types import ROW_COLUMNS, RankLayers, RunLayers, WindowCost
 from trainload.analyse.summary import summarise_run
+from trainload.analyse.utilisation import find_utilisation
 from trainload.errors import TraceError
 from trainload.record import Run
 
@@ -52,7 +54,12 @@ def load_run_layers(run: Run, *, progress: Progress | None = None) -> RunLayers 
     if ranks is None:
         ranks = _read_ranks(run, paths, progress)
         store_ranks(run, ranks)
-    return RunLayers(ranks=ranks, advice=advise(ranks, find_machine(run)))
+    first = ranks[0]
+    resolved = run.manifest.setting.resolved
+    names = [one.name for one in resolved.accelerators] if resolved is not None else []
+    on_cpu = first.device.startswith("cpu")
+    used = find_utilisation(first.flop, first.step_s, None if on_cpu else next(iter(names), None))
+    return RunLayers(ranks=ranks, advice=advise(ranks, find_machine(run)), utilisation=used)
 
 
 def _read_ranks(
@@ -104,6 +111,7 @@ class _Trace:
         self._damaged = 0
         self._nodes = self._unknown = 0
         self._traits = TraitsReader()
+        self._flop: dict[str, float] | None = None
 
     @property
     def device(self) -> str:
@@ -134,6 +142,10 @@ class _Trace:
         for owner, seen in observe_memory(window, host, steps, on_cpu=device is None).items():
             layer = compiled.largest(owner)
             self.memory[layer] = _larger(seen, self.memory.get(layer))
+        if window.shaped and steps:
+            self._flop = flop_of_steps(
+                window.shaped, [(step.begin_ns, step.end_ns) for step in steps]
+            )
         if self.header.times_steps(window.index):
             self._traits.add(window, steps)
             for parts in partition(window, host, steps, device):
@@ -264,6 +276,7 @@ class _Trace:
             cost=cost,
             notes=tuple(self.notes),
             traits=self._traits.traits(self.header.modules),
+            flop=self._flop,
         )
 
     def _untraced(self, steps: pl.DataFrame | None, window: int) -> int | None:

@@ -27,7 +27,7 @@ from trainload.record import Run, load_layer_table, save_layer_table
 if TYPE_CHECKING:
     import polars as pl
 
-FORM = 3
+FORM = 4
 """Raised whenever the same traces are to give other figures."""
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from trainload.analyse.attribution.lasting import LastingCost
+from trainload.analyse.utilisation import Utilisation
 
 if TYPE_CHECKING:
     import polars as pl
@@ -169,6 +170,8 @@ class RankLayers:
     notes: tuple[str, ...]
     """What a reader should know: compiled regions, steps left out, a trace cut short…"""
     traits: Traits = field(default_factory=Traits)
+    flop: Mapping[str, float] | None = None
+    """Floating-point operations of a step by number type; None where no shapes were recorded."""
 
 
 Topic = Literal[
@@ -204,3 +207,5 @@ class RunLayers:
 
     ranks: tuple[RankLayers, ...]
     advice: tuple[Advice, ...]
+    utilisation: Utilisation | None = None
+    """Of the first process; None where no shapes were recorded."""

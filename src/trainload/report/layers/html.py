@@ -25,6 +25,7 @@ from trainload.report.layers.wording import (
     render_head,
     render_method,
     render_part,
+    render_utilisation,
     share_of,
 )
 from trainload.report.markup import escape, render_canvas, render_details, render_table
@@ -61,6 +62,9 @@ def render_layers_section(view: RunView) -> str:
     left_out = len(layers.ranks) - len(blocks)
     more = f'<p class="quiet">{left_out} more ranks are in the table only.</p>' if left_out else ""
     head = "" if several else f'<p class="lead">{escape(render_head(layers.ranks[0]))}</p>'
+    if layers.utilisation is not None:
+        words = f"Utilisation (MFU): {render_utilisation(layers.utilisation)}"
+        head += f'<p class="lead">{escape(words)}</p>'
     return (
         f'<section class="layers"><h3>Where each step goes</h3>{head}'
         f"{_render_advice(layers)}{_render_ranks(layers) if several else ''}"

@@ -18,6 +18,7 @@ from trainload.report.layers.wording import (
     render_head,
     render_method,
     render_part,
+    render_utilisation,
     share_of,
 )
 from trainload.report.wording import clean_text
@@ -56,8 +57,10 @@ def render_layers(layers: RunLayers, *, top: int = DEFAULT_TOP, rank: int = 0) -
     shown = next((r for r in layers.ranks if r.rank == rank), layers.ranks[0])
     parts: list[RenderableType] = [
         Text.assemble(("where each step goes", "bold"), f"  {render_head(shown)}"),
-        Text(),
     ]
+    if layers.utilisation is not None:
+        parts.append(Text(f"utilisation (MFU)  {render_utilisation(layers.utilisation)}"))
+    parts.append(Text())
     if len(layers.ranks) > 1:
         parts += [_RankTable(layers), Text(), Text(f"rank {shown.rank}", "bold")]
     parts += [_part_table(shown), Text()]

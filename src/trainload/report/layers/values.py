@@ -12,6 +12,7 @@ def layers_json(layers: RunLayers) -> dict[str, Any]:
     sentences = render_all_advice(layers)
     return {
         "ranks": [_rank_json(rank) for rank in layers.ranks],
+        "utilisation": None if layers.utilisation is None else asdict(layers.utilisation),
         "advice": [
             {**asdict(advice), "sentence": sentence}
             for advice, sentence in zip(layers.advice, sentences, strict=True)

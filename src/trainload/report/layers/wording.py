@@ -14,8 +14,9 @@ from trainload.analyse.attribution.types import (
     RunLayers,
     WindowCost,
 )
+from trainload.analyse.utilisation import Utilisation
 from trainload.report.wording import clean_text, render_energy
-from trainload.units import MISSING, render_percent, render_seconds
+from trainload.units import MISSING, render_flop, render_percent, render_seconds
 
 PARTS: Mapping[str, str] = {
     "forward": "forward",
@@ -178,6 +179,17 @@ def render_head(rank: RankLayers) -> str:
     return (
         f"traced step {render_seconds(rank.step_s)} (mean, {how}) on {clean_text(rank.device)} · "
         f"{render_percent(rank.explained_fraction)} explained · {render_cost(rank.cost)}"
+    )
+
+
+def render_utilisation(used: Utilisation) -> str:
+    """The share of the peak, the peak, and the operations of a step, in one line."""
+    done = f"{render_flop(used.flop)} a step, {render_flop(used.flop_per_s)}/s"
+    if used.fraction is None or used.peak_flop_per_s is None:
+        return f"{done}; no peak is known for this device and number type"
+    return (
+        f"{render_percent(used.fraction)} of {render_flop(used.peak_flop_per_s)}/s "
+        f"({used.peak_name}): {done}"
     )
 
 

@@ -14,13 +14,16 @@ import jax
 # Not jax.profiler.stop_trace, which would also write the trace in two more forms while training.
 from jax._src.lib import _profiler
 
+from trainload_worker.frameworks.xla.graph_kernels import GraphKernels
 from trainload_worker.frameworks.xla.layers import Weights, find_owners
 from trainload_worker.frameworks.xla.profile import (
     INPUT_MARK,
+    KERNEL,
     STEP_MARK,
     label_profile,
     read_threads,
 )
+from trainload_worker.frameworks.xla.text import parse_program
 from trainload_worker.windows.labelled_events import INPUT, UNKNOWN, UPDATE, Owner, loss, share
 
 
@@ -35,6 +38,7 @@ class JaxTracer:
     def __init__(self, programs: Mapping[int, Any], layers: Collection[str]) -> None:
         self._programs, self._layers = programs, frozenset(layers)
         self._owners: dict[int, dict[str, Owner]] = {}
+        self._kernels: dict[int, GraphKernels] = {}
         self._options = _profiler.ProfileOptions()
         # Instructions and the tasks of threads, which are few; no calls of Python, no programs.
         self._options.host_tracer_level = 1
@@ -78,8 +82,14 @@ class JaxTracer:
         if rows not in self._programs:
             return UNKNOWN
         if rows not in self._owners:
-            found = find_owners(self._programs[rows].as_text(), self._layers)
+            text = self._programs[rows].as_text()
+            found = find_owners(text, self._layers)
             self._owners[rows] = {name: as_label(weights) for name, weights in found.items()}
+            self._kernels[rows] = GraphKernels(parse_program(text))
+        if instruction.startswith(KERNEL):
+            instruction = self._kernels[rows].find(instruction[len(KERNEL) :])
+        else:
+            self._kernels[rows].pass_by(instruction)
         return self._owners[rows].get(instruction, UNKNOWN)
 
 

@@ -31,17 +31,18 @@ _HEAVY = re.compile(
 )
 """Nodes beside which the others of a kernel weigh nothing: products, convolutions, attention."""
 _FREE = frozenset(
-    "view _unsafe_view reshape permute transpose t expand squeeze unsqueeze slice select alias "
-    "detach as_strided getitem split split_with_sizes unbind".split()
-)
+    {
+        "view", "_unsafe_view", "reshape", "permute", "transpose", "t", "expand", "squeeze",
+        "unsqueeze", "slice", "select", "alias", "detach", "as_strided", "getitem", "split",
+        "split_with_sizes", "unbind",
+    }
+)  # fmt: skip
 """Nodes that only look at a tensor in another way."""
 _CALLS = re.compile(
     r"(?<![\w.])(?:(triton_\w+|cpp_fused\w*)(?:\.run)?|extern_kernels\.(\w+)"
     r"|torch\.ops\.\w+\.(\w+)(?:\.\w+)?|aten\.(\w+)(?:\.\w+)?)\("
 )
-_STEP_OF_PATH = re.compile(
-    r"\._modules\['([^']*)'\]|\['([^']*)'\]|\[(\d+)\]|\.([A-Za-z_]\w*|\d+)"
-)
+_STEP_OF_PATH = re.compile(r"\._modules\['([^']*)'\]|\['([^']*)'\]|\[(\d+)\]|\.([A-Za-z_]\w*|\d+)")
 _ROOT_OF_PATH = re.compile(r"[LG]\['([^']*)'\]|(\w+)")
 
 Shares = Tuple[Tuple[str, str, float], ...]
@@ -137,7 +138,7 @@ def share_out(nodes: Iterable[Any]) -> Shares:
 
 
 def split_path(text: str) -> Tuple[str, str]:
-    """Root and path of a module as the compiler names it: `L['self'].h[0].attn` is self, h.0.attn."""
+    """Root and path of a module by the compiler's name: `L['self'].h[0].attn` is self, h.0.attn."""
     root = _ROOT_OF_PATH.match(text)
     if root is None:
         return "", ""
@@ -217,7 +218,9 @@ def _add_comments(
         done = original(self, *args, **kwargs)
         try:
             wrapper = wrapper_of(self, *args)
-            shares = [(root, path, round(s, 6)) for root, path, s in share_out(nodes_of(self, *args))]
+            shares = [
+                (root, path, round(s, 6)) for root, path, s in share_out(nodes_of(self, *args))
+            ]
             wrapper.make_comment(f"{wrapper.comment} {_MARK}{json.dumps(shares)}")
         except Exception:  # noqa: BLE001 - a nameless kernel is no reason to end a compilation
             return done
@@ -227,7 +230,7 @@ def _add_comments(
 
 
 def _set_cache_tag() -> None:
-    """Keeps compiled code with the comments apart from code without; what the user has set stays."""
+    """Keeps compiled code with the comments apart from code without; the user's tag stays."""
     tag = os.environ.get(_TAG_VARIABLE, "")
     if CACHE_TAG in tag:
         return
@@ -279,7 +282,7 @@ def _after_import(name: str, act: Callable[[Any], None]) -> None:
         return
     _after.waiting[name] = act
     if _after not in sys.meta_path:
-        sys.meta_path.insert(0, _after)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _after)
 
 
 def _attempt(act: Callable[[Any], None], module: Any) -> None:

@@ -207,7 +207,7 @@ class LayerProbe:
         )
 
     def _record_modules(self) -> None:
-        """Writes the table of modules when it is new or has changed, and what was compiled since."""
+        """Writes the table of modules when it has changed, and what was compiled since."""
         modules = self._names.table(self._optimizers)
         if modules != self._modules:
             self._modules = modules

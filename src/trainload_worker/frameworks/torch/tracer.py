@@ -55,12 +55,12 @@ class Tracer:
         return bool(torch.autograd._profiler_enabled())
 
     def open(self, memory: bool) -> None:
-        """Starts the profiler, hooks module calls; with `memory`, records allocations too."""
+        """Starts the profiler, hooks module calls; with `memory`, allocations and shapes too."""
         activities = {kineto.ProfilerActivity.CPU}
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             activities.add(kineto.ProfilerActivity.CUDA)
         config = kineto.ProfilerConfig(
-            kineto.ProfilerState.KINETO, False, memory, False, False, False, _ExperimentalConfig()
+            kineto.ProfilerState.KINETO, memory, memory, False, False, False, _ExperimentalConfig()
         )
         if "torch._dynamo" in sys.modules:
             # Compiled models warn of hooks; as an error that would end the program.

@@ -22,6 +22,9 @@ from trainload_worker.windows.labelled_events import (
 
 STEP_MARK, INPUT_MARK = "trainload.step:", "trainload.input:"
 """Names of our own events: the end of a step; the taking of so many rows."""
+KERNEL = "kernel:"
+"""Before a kernel's name, in place of its instruction, where a CUDA graph launched it."""
+_GRAPH = "command_buffer"
 LEAST_GAP_NS = 10_000
 """A shorter gap between two instructions is not worth a range of its own."""
 
@@ -85,6 +88,8 @@ def _read_thread(events: Any) -> Thread:
             thread.spans.append(Span(start, end, name))
         elif not name.startswith("end: "):
             instruction = dict(event.stats).get("hlo_op", "")
+            if instruction.startswith(_GRAPH):
+                instruction = f"{KERNEL}{name}"
             if instruction:
                 thread.spans.append(Span(start, end, name, instruction))
     thread.spans.sort(key=lambda span: (span.start_ns, -span.end_ns))
