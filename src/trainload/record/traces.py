@@ -16,7 +16,13 @@ from trainload.files import replacing
 from trainload.record import layout
 from trainload.record.lines import read_events
 from trainload_worker.protocol.checked import to_json
-from trainload_worker.protocol.events import Event, LayersFailed, ModuleTable, WindowSaved
+from trainload_worker.protocol.events import (
+    Event,
+    HostStacks,
+    LayersFailed,
+    ModuleTable,
+    WindowSaved,
+)
 
 TRACE_FORMAT = 1
 _EVENTS_KEY = b'"traceEvents": ['
@@ -86,6 +92,7 @@ def _header(
         "budget": budget,
         "windows": [{k: v for k, v in w.items() if k != "file"} for w in told],
         "modules": list(modules),
+        "host": [to_json(event) for event in events if isinstance(event, HostStacks)],
         "notes": notes,
     }
 

@@ -6,10 +6,11 @@ A header may come from anyone's file: what is not of its form is left out, never
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from trainload.analyse.attribution._values import printable
+from trainload.analyse.attribution.stacks import WindowStacks, parse_stacks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,8 @@ class TraceHeader:
     modules: tuple[Mapping[str, Any], ...] = ()
     """root, layer, class, parameters, parameter_bytes, gradient_bytes, optimizer_bytes."""
     notes: tuple[str, ...] = ()
+    stacks: Mapping[int, WindowStacks] = field(default_factory=dict)
+    """The host's sampled stacks by window; empty in older records."""
 
     def times_steps(self, index: int) -> bool:
         """Whether step times are read from a window; from one for memory only without others."""
@@ -60,6 +63,7 @@ def parse_header(header: Mapping[str, Any] | None) -> TraceHeader:
         windows={window.index: window for window in windows if window is not None},
         modules=tuple(module for module in modules if module is not None),
         notes=tuple(printable(n) for n in _items(header, "notes") if isinstance(n, str)),
+        stacks=parse_stacks(_items(header, "host")),
     )
 
 
