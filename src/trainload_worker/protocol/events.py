@@ -221,6 +221,8 @@ class HostStacks:
     """How often a stack was read; between two of them it may stand for several samples."""
     own_s: float = 0.0
     """Time that the reading took in the training thread."""
+    waited_s: Metric = None
+    """Time in which that thread could run but had no core; null where the system does not tell."""
     first_ns: int = 0
     """When the first sample was due; each later one a whole number of periods after it."""
     frames: Tuple[Any, ...] = ()

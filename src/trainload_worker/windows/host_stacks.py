@@ -47,6 +47,8 @@ class StackSampler:
         self._runs: List[Tuple[int, int, _Stack]] = []
         self._marks: List[Tuple[int, int, int]] = []
         self._own_ns = 0
+        self._queued_s: float | None = None
+        self._waited_s: float | None = None
         self._on = False
         self._busy = False
         self.refusal: str | None = None
@@ -58,8 +60,9 @@ class StackSampler:
         self._period_ns = min(max(aim_ns, SHORTEST_NS), LONGEST_NS)
         self._runs, self._marks = [], []
         self._own_ns = self._next = 0
-        self.refusal = None
+        self.refusal, self._waited_s = None, None
         try:
+            self._queued_s = _queued_s()
             self._first_ns = self._timer.start(self._period_ns)
             self._on = True
         except TimerRefused as refused:
@@ -78,6 +81,10 @@ class StackSampler:
         self._on = False
         try:
             self._timer.stop()
+            before_s, self._queued_s = self._queued_s, None
+            now_s = _queued_s() if before_s is not None else None
+            if before_s is not None and now_s is not None:
+                self._waited_s = now_s - before_s
         except Exception as error:  # noqa: BLE001 - as above
             self.refusal = f"{type(error).__name__}: {error}"
 
@@ -103,6 +110,7 @@ class StackSampler:
             period_ns=self._period_ns,
             taken=len(samples),
             own_s=self._own_ns / 1e9,
+            waited_s=self._waited_s,
             first_ns=self._first_ns,
             frames=tuple(frames),
             stacks=tuple(stacks),
@@ -142,6 +150,15 @@ class StackSampler:
         if len(self._runs) >= MOST_SAMPLES:
             self._on = False
         self._own_ns += time.monotonic_ns() - now_ns
+
+
+def _queued_s() -> float | None:
+    """How long this thread has waited for a core since it began; None where nobody tells."""
+    try:
+        with open("/proc/thread-self/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _line(code: CodeType, at: int, known: _Lines) -> int:

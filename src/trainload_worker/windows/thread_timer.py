@@ -51,12 +51,17 @@ class _TimerSpec(ctypes.Structure):
     _fields_ = [("interval", _TimeSpec), ("value", _TimeSpec)]
 
 
+_signals: list[int] = []
+"""Those that this process has taken, the last one in use: one serves all timers in turn."""
+_ticking: list[ThreadTimer] = []
+"""The timer that runs, while one does."""
+
+
 class ThreadTimer:
     """Ticks in the main thread while it runs; between bytecodes, as Python's handlers do."""
 
     def __init__(self, on_tick: OnTick) -> None:
-        self._on_tick = on_tick
-        self._signal: int | None = None
+        self.on_tick = on_tick
         self._timer: ctypes.c_void_p | None = None
         self._pid = 0
 
@@ -70,7 +75,9 @@ class ThreadTimer:
             raise TimerRefused("the training does not run in the main thread")
         if not sys.platform.startswith("linux"):
             raise TimerRefused("the system has no timer for one thread")
-        number = self._take_signal()
+        if _ticking:
+            raise TimerRefused("another one samples this process already")
+        number = _take_signal()
         timer, library = ctypes.c_void_p(), _library()
         wanted = _SignalEvent(
             signo=number, notify=_SIGEV_THREAD_ID, thread=threading.get_native_id()
@@ -83,31 +90,45 @@ class ThreadTimer:
             library.timer_delete(timer)
             raise TimerRefused(f"timer_settime: {os.strerror(ctypes.get_errno())}")
         self._timer, self._pid = timer, os.getpid()
+        _ticking.append(self)
         return first_ns
 
     def stop(self) -> None:
         """Ends the ticking; the handler stays, so that a tick under way finds one."""
         timer, self._timer = self._timer, None
+        if self in _ticking:
+            _ticking.remove(self)
         # A forked child has no timer of its parent's.
         if timer is not None and self._pid == os.getpid():
             _library().timer_delete(timer)
 
-    def _take_signal(self) -> int:
-        if self._signal is not None:
-            if signal.getsignal(self._signal) != self._on_tick:
-                raise TimerRefused("the program has taken the signal for its own")
-            return self._signal
-        number = _free_signal()
-        if number is None:
-            raise TimerRefused("the program uses every real-time signal itself")
-        signal.signal(number, self._on_tick)
-        # Calls of the system that were interrupted go on by themselves.
-        signal.siginterrupt(number, False)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+
+def _on_signal(number: int, frame: Any) -> None:
+    for timer in _ticking:
+        timer.on_tick(number, frame)
+
+
+def _stop_all() -> None:
+    while _ticking:
+        _ticking[-1].stop()
+
+
+def _take_signal() -> int:
+    """The signal to tick by; one that the program has made its own since is left to it."""
+    if _signals and signal.getsignal(_signals[-1]) is _on_signal:
+        return _signals[-1]
+    number = _free_signal()
+    if number is None:
+        raise TimerRefused("the program uses every real-time signal itself")
+    signal.signal(number, _on_signal)
+    # Calls of the system that were interrupted go on by themselves.
+    signal.siginterrupt(number, False)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+    if not _signals:
         # Python's end gives signals their default action: no tick may come after it.
-        atexit.register(self.stop)
-        self._signal = number
-        return number
+        atexit.register(_stop_all)
+    _signals.append(number)
+    return number
 
 
 def _free_signal() -> int | None:

@@ -147,8 +147,8 @@ def _python_words(rank: RankLayers) -> str | None:
             if what == package
             else (f"{what} ({package})")
         )
-        words.append(f"{who} {share:.0%} of that")
-    return ", ".join(words) or None
+        words.append(f"{who} {share:.0%}")
+    return f"of that {', '.join(words)}" if words else None
 
 
 def _update_claim(rank: RankLayers, on_cpu: bool) -> Iterator[_Claim]:

@@ -14,6 +14,10 @@ TRACING = "tracing itself"
 _TRAINERS = ("lightning/", "pytorch_lightning/", "lightning_fabric/", "transformers/",
              "accelerate/", "ignite/", "composer/", "fastai/", "lightning_utilities/")  # fmt: skip
 
+_MODELS = ("transformers/models/", "transformers/activations.py", "transformers/pytorch_utils.py",
+           "transformers/modeling", "transformers/masking_utils.py", "transformers/integrations/",
+           "torchvision/models/", "timm/models/", "timm/layers/", "diffusers/models/")  # fmt: skip
+
 
 class HostPlace(NamedTuple):
     """To whom an instant of the training thread belongs."""
@@ -44,11 +48,13 @@ _RULES = (
     ),
     _Rule("logging", _TRAINERS, (), ("log", "log_dict", "_maybe_log_save_evaluate", "log_metrics")),
     _Rule("checkpoints", ("torch/serialization.py", "safetensors/"), ("checkpoint",)),
+    _Rule("model", _MODELS),
     _Rule(
         "loader",
         ("torch/utils/data/", "torchvision/", "datasets/", "PIL/", "accelerate/data_loader.py"),
         ("loops/fetchers.py", "utilities/combined_loader.py", "data_collator.py"),
     ),
+    _Rule("gradient clipping", ("torch/nn/utils/clip_grad.py",)),
     _Rule("optimizer", ("torch/optim/", "accelerate/optimizer.py", "bitsandbytes/"),
           ("pytorch/core/optimizer.py",)),
     _Rule("compiler", ("torch/_dynamo/", "torch/_inductor/", "torch/_functorch/", "triton/")),

@@ -37,6 +37,7 @@ class WindowStacks:
     period_ns: int = 0
     taken: int = 0
     own_s: float = 0.0
+    waited_s: float | None = None
     first_ns: int = 0
     frames: tuple[Frame, ...] = ()
     stacks: tuple[tuple[int, ...], ...] = ()
@@ -54,8 +55,8 @@ class WindowStacks:
         """The frames of a stack, innermost first."""
         return tuple(self.frames[at] for at in self.stacks[stack])
 
-    def due(self, trace_marks: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-        """Time on the trace's clock, and stack, of each sample, in order of time.
+    def due(self, trace_marks: Mapping[int, int]) -> Iterator[tuple[int, int, int]]:
+        """Time on the trace's clock, number of the reading, and stack, of each sample, in order.
 
         Marks of the same step tie the two clocks; nothing where they are missing or disagree.
         """
@@ -63,9 +64,9 @@ class WindowStacks:
         if ahead is None:
             return
         left = MOST_SAMPLES
-        for first, count, stack in self.samples:
+        for reading, (first, count, stack) in enumerate(self.samples):
             for number in range(first, first + min(count, left)):
-                yield self.first_ns + number * self.period_ns + ahead, stack
+                yield self.first_ns + number * self.period_ns + ahead, reading, stack
             left -= min(count, left)
 
 
@@ -109,6 +110,7 @@ def _parse(entry: Mapping[str, Any]) -> WindowStacks:
         for first, count, stack in entry["samples"]
     )
     note, own_s, period_ns = entry.get("note"), entry["own_s"], _count(entry["period_ns"])
+    waited_s = entry.get("waited_s")
     if samples and period_ns <= 0:
         raise ValueError
     return WindowStacks(
@@ -117,6 +119,7 @@ def _parse(entry: Mapping[str, Any]) -> WindowStacks:
         period_ns=period_ns,
         taken=_count(entry["taken"]),
         own_s=min(max(float(own_s), 0.0), 1e9),
+        waited_s=None if waited_s is None else min(max(float(waited_s), 0.0), 1e9),
         first_ns=_count(entry["first_ns"]),
         frames=frames,
         stacks=stacks,

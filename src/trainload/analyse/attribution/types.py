@@ -130,7 +130,7 @@ class HostTime:
     line: int
     time_s: float
     samples: int
-    """On which this rests."""
+    """Stacks on which this rests; one that stood still for long has more time than another."""
 
     @property
     def place(self) -> str:
@@ -151,6 +151,9 @@ class HostSampling:
     """Of the timer, median over the windows."""
     own_s: float | None
     """Mean time of reading one stack, in the training thread; the signal itself comes on top."""
+    waited_fraction: float | None
+    """Of the sampled time, in which the training thread could run but had no core; None where the
+    system does not tell. It stands at the lines that the thread was stopped at."""
     refusals: tuple[str, ...]
     """Why nothing was sampled in some windows."""
 

@@ -12,8 +12,8 @@ from trainload.report.layers.wording import share_of
 from trainload.report.wording import clean_text
 from trainload.units import render_percent, render_seconds
 
-HOST_TITLES = ("who, and where in the source", "preparing", "outside of torch", "share", "samples")
-MOST_GROUPS, MOST_PLACES = 8, 3
+HOST_TITLES = ("who, and where in the source", "preparing", "between calls", "share", "stacks")
+MOST_GROUPS, MOST_PLACES = 6, 2
 """On a terminal: groups, and places of each."""
 LEAST_FRACTION = 0.001
 """Of the step: a place that takes less is folded into the last line of its group."""
@@ -27,15 +27,15 @@ class HostRow:
     place: bool
     preparing_s: float
     """While the device stood idle (on a CPU: between operations) inside of torch's ranges."""
-    outside_s: float
+    between_s: float
     samples: int
 
     def cells(self, rank: RankLayers) -> tuple[str, ...]:
         """The figures in words, in the order of the titles, without the label."""
-        time_s = self.preparing_s + self.outside_s
+        time_s = self.preparing_s + self.between_s
         return (
             render_seconds(self.preparing_s),
-            render_seconds(self.outside_s),
+            render_seconds(self.between_s),
             render_percent(share_of(time_s, rank)),
             f"{self.samples:,}",
         )
@@ -93,6 +93,6 @@ def _row(label: str, members: Sequence[HostTime], *, place: bool) -> HostRow:
         label=label,
         place=place,
         preparing_s=sum(one.time_s for one in members if one.part == "idle: host"),
-        outside_s=sum(one.time_s for one in members if one.part == "python"),
+        between_s=sum(one.time_s for one in members if one.part == "python"),
         samples=sum(one.samples for one in members),
     )

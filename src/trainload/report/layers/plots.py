@@ -226,7 +226,7 @@ def _add_places(rest: list[list[Any]], rank: RankLayers, part: int) -> None:
     """Below the last entry: who it was, and below that where in the source."""
     whole = group = len(rest) - 1
     for row in host_rows(rank, groups=MOST_HOST, places=MOST_HOST, part="python"):
-        length = _nanoseconds(row.outside_s)
+        length = _nanoseconds(row.between_s)
         if not row.place:
             group = len(rest)
         rest.append([part, row.label, length, group if row.place else whole])

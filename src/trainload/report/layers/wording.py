@@ -18,6 +18,8 @@ from trainload.analyse.attribution.types import (
 from trainload.report.wording import clean_text, render_energy
 from trainload.units import MISSING, render_percent, render_seconds
 
+LEAST_WAITED_FRACTION = 0.02
+"""Of the sampled time without a core that is worth a word."""
 PARTS: Mapping[str, str] = {
     "forward": "forward",
     "backward": "backward",
@@ -30,7 +32,7 @@ PARTS: Mapping[str, str] = {
     "idle: host": "idle: host preparing",
     "idle: input": "idle: waiting for input",
     "idle: synchronise": "idle: synchronising",
-    "python": "Python outside of torch",
+    "python": "Python between torch's calls",
     "remainder": "remainder, unexplained",
 }
 """Parts of a step in the order in which they are shown; the position chooses the colour."""
@@ -56,7 +58,7 @@ _ADVICE: Mapping[str, str] = {
     "straggler": "the other processes wait {share} of the step for {subject}: look at its input, "
     "its clocks and what else runs beside it",
     "update_unfused": "the update{by} is {share} of the step{why}: {fused}",
-    "python": "for {share} of the step{of} the script does something else than torch{why}: "
+    "python": "for {share} of the step{of} the script does something else than call torch{why}: "
     "logging, saving, Python of its own; do it every so many steps or outside the loop",
     "script_operations": "operations of the script outside model, loss and optimizer{of} are "
     "{share} of the step: do them on all tensors at once (as clip_grad_norm_ does), or more seldom",
@@ -208,11 +210,19 @@ def render_sampling(sampling: HostSampling | None) -> str | None:
     every = (
         "" if sampling.period_s is None else f" (a timer every {render_seconds(sampling.period_s)})"
     )
+    waited = sampling.waited_fraction
+    stopped = (
+        f" For {render_percent(waited)} of that time the thread had no core: others' load, which "
+        "stands at the lines it was stopped at."
+        if waited is not None and waited >= LEAST_WAITED_FRACTION
+        else ""
+    )
     partly = f" Not in all windows: {why}." if why else ""
     return (
         f"The host by {sampling.taken:,} sampled stacks of the training thread, "
         f"{sampling.rate_hz:,.0f} a second{every}{cost}: one is read between two instructions of "
-        f"Python, so that of a call into C the caller's line is known and nothing inside.{partly}"
+        f"Python, so that of a call into C the caller's line is known and nothing inside."
+        f"{stopped}{partly}"
     )
 
 
