@@ -4,12 +4,12 @@
     python bench/host_explained.py --cases plain,lightning_accumulating --json FILE.json
     python bench/host_explained.py --cost --rounds 8     # what a sample and a window cost
 
-Cases need the libraries of their scripts (lightning, transformers, accelerate) beside torch. Of each
-run: the explained share of a step, with the host's samples and from the same windows without them;
-the rate reached; the time of one reading; the windows' cost; who the host's time belongs to.
+Cases need the libraries of their scripts (lightning, transformers, accelerate) beside torch. Of
+each run: the explained share of a step, with the host's samples and from the same windows without
+them; the rate reached; the time of one reading; the windows' cost; who the host's time belongs to.
 
-`--cost` runs separate, alternating processes: Python of 35 frames with and without the timer, in CPU
-seconds; and the windows of a tiny training with and without sampling, by the wall clock.
+`--cost` runs separate, alternating processes: Python of 35 frames with and without the timer, in
+CPU seconds; and the windows of a tiny training with and without sampling, by the wall clock.
 """
 
 import argparse
@@ -140,6 +140,10 @@ def child_stack(sampled: bool) -> dict:
     return {"cpu_s": cpu_s, "taken": sampler.take(0).taken}
 
 
+def no_start(_sampler: object, _step_s: float | None) -> None:
+    """Stands in for a sampler's start: nothing is sampled."""
+
+
 def child_windows(sampled: bool) -> dict:
     """Mean length of a traced window of a tiny training, and its CPU seconds in all."""
     import torch
@@ -150,7 +154,7 @@ def child_windows(sampled: bool) -> dict:
     from trainload_worker.windows.host_stacks import StackSampler
 
     if not sampled:
-        StackSampler.start = lambda self, step_s: None  # type: ignore[method-assign]
+        StackSampler.start = no_start  # type: ignore[method-assign]
     torch.set_num_threads(1)
     layers.REST_S = 0.0
     folder = tempfile.mkdtemp()

@@ -2,14 +2,14 @@
 
 import argparse
 
-import lightning as L
+import lightning
 import torch
 from lightning.pytorch.loggers import CSVLogger
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
-class Tiny(L.LightningModule):
+class Tiny(lightning.LightningModule):
     def __init__(self) -> None:
         super().__init__()
         self.model = nn.Linear(8, 2)
@@ -31,7 +31,7 @@ def main():
     options = parser.parse_args()
     features = torch.randn(options.rows, 8)
     data = TensorDataset(features, (features[:, 0] > 0).long())
-    trainer = L.Trainer(
+    trainer = lightning.Trainer(
         max_epochs=1,
         logger=CSVLogger(options.out),
         log_every_n_steps=1,

@@ -15,12 +15,12 @@ from types import CodeType, FrameType
 from typing import Any, Callable, Dict, List, Tuple
 
 from trainload_worker.protocol.events import HostStacks
-from trainload_worker.windows.thread_timer import ThreadTimer, TimerRefused
+from trainload_worker.windows.thread_timer import ThreadTimer, TimerRefused, on_signal
 
 SAMPLES_A_STEP = 100
 """Aimed at, of an untraced step."""
-SHORTEST_NS, LONGEST_NS = 200_000, 5_000_000
-"""Between two samples: one costs some microseconds, and none may be wanted less often than this."""
+SHORTEST_NS, LONGEST_NS = 300_000, 5_000_000
+"""Between two samples: a signal costs tens of microseconds, a tenth of the shortest."""
 MOST_SAMPLES = 4000
 """In one window; no more are taken after that."""
 MOST_FRAMES = 100
@@ -38,6 +38,9 @@ _Lines = Dict[int, List[Tuple[int, int]]]
 
 class StackSampler:
     """Samples one window at a time; what it cannot do it tells in `refusal`."""
+
+    HANDLERS: Tuple[Any, ...] = ()
+    """The functions that run when a tick interrupts the program."""
 
     def __init__(self) -> None:
         self._timer = ThreadTimer(self._on_tick)
@@ -150,6 +153,9 @@ class StackSampler:
         if len(self._runs) >= MOST_SAMPLES:
             self._on = False
         self._own_ns += time.monotonic_ns() - now_ns
+
+
+StackSampler.HANDLERS = (on_signal, StackSampler._on_tick, StackSampler._note)
 
 
 def _queued_s() -> float | None:

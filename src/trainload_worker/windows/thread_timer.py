@@ -103,7 +103,8 @@ class ThreadTimer:
             _library().timer_delete(timer)
 
 
-def _on_signal(number: int, frame: Any) -> None:
+def on_signal(number: int, frame: Any) -> None:
+    """Python's handler of the signal."""
     for timer in _ticking:
         timer.on_tick(number, frame)
 
@@ -115,12 +116,12 @@ def _stop_all() -> None:
 
 def _take_signal() -> int:
     """The signal to tick by; one that the program has made its own since is left to it."""
-    if _signals and signal.getsignal(_signals[-1]) is _on_signal:
+    if _signals and signal.getsignal(_signals[-1]) is on_signal:
         return _signals[-1]
     number = _free_signal()
     if number is None:
         raise TimerRefused("the program uses every real-time signal itself")
-    signal.signal(number, _on_signal)
+    signal.signal(number, on_signal)
     # Calls of the system that were interrupted go on by themselves.
     signal.siginterrupt(number, False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])

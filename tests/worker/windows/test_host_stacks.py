@@ -52,7 +52,7 @@ def ticks_by_function(found):
 
 def test_a_stack_is_told_from_its_innermost_frame_out_with_lines():
     found = sample(lambda: spin(0.05))
-    assert (found.index, found.note, found.period_ns) == (3, None, 200_000)
+    assert (found.index, found.note, found.period_ns) == (3, None, 300_000)
     assert found.taken == len(found.samples) > 10
     stack = found.stacks[found.samples[5][2]]
     names = [found.frames[at][2] for at in stack]

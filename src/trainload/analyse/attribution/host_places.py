@@ -47,7 +47,12 @@ _RULES = (
         ("/loggers/", "logger_connector"),
     ),
     _Rule("logging", _TRAINERS, (), ("log", "log_dict", "_maybe_log_save_evaluate", "log_metrics")),
-    _Rule("checkpoints", ("torch/serialization.py", "safetensors/"), ("checkpoint",)),
+    _Rule(
+        "checkpoints",
+        ("torch/serialization.py", "safetensors/"),
+        ("callbacks/model_checkpoint", "checkpoint_connector", "checkpoint_io"),
+    ),
+    _Rule("checkpoints", _TRAINERS, (), ("_save_checkpoint", "save_checkpoint", "save_model")),
     _Rule("model", _MODELS),
     _Rule(
         "loader",

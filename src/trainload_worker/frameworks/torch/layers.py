@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.frameworks.torch.modules import ModuleNames
-from trainload_worker.frameworks.torch.tracer import Tracer, settle
+from trainload_worker.frameworks.torch.tracer import Tracer, hide_from_compiler, settle
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.events import LayersFailed, ModuleTable, WindowSaved
 from trainload_worker.protocol.spec import LayersSpec
@@ -164,6 +164,7 @@ class LayerProbe:
                 return
             self._tracer.open(memory=shape.purpose == "memory")
             if shape.purpose == "time":
+                hide_from_compiler(StackSampler.HANDLERS)
                 self._stacks.start(self._plan.step_s)
             self._mark(step)
             self._window = _Window(shape, opened_s, step + 1)
