@@ -8,8 +8,9 @@ Cases need the libraries of their scripts (lightning, transformers, accelerate) 
 each run: the explained share of a step, with the host's samples and from the same windows without
 them; the rate reached; the time of one reading; the windows' cost; who the host's time belongs to.
 
-`--cost` runs separate, alternating processes: Python of 35 frames with and without the timer, in
-CPU seconds; and the windows of a tiny training with and without sampling, by the wall clock.
+`--cost` runs separate, alternating processes: Python of 35 frames with and without the timer, and
+the windows of a tiny training of one thread with and without sampling; both in CPU seconds, since
+others may use the machine too.
 """
 
 import argparse
@@ -145,7 +146,7 @@ def no_start(_sampler: object, _step_s: float | None) -> None:
 
 
 def child_windows(sampled: bool) -> dict:
-    """Mean length of a traced window of a tiny training, and its CPU seconds in all."""
+    """Median CPU seconds of a traced window of a tiny training."""
     import torch
 
     from trainload_worker.frameworks.torch import layers
@@ -159,7 +160,8 @@ def child_windows(sampled: bool) -> dict:
     layers.REST_S = 0.0
     folder = tempfile.mkdtemp()
     events = EventWriter(f"{folder}/events.jsonl")
-    probe = layers.LayerProbe(events, LayersSpec(1000.0, folder, "window-{index}.json"))
+    spec = LayersSpec(1000.0, folder, "window-{index}.json")
+    probe = layers.LayerProbe(events, spec, clock=time.process_time)
     parts = [torch.nn.Linear(64, 64) for _ in range(20)]
     model = torch.nn.Sequential(*parts)
     optimizer = torch.optim.Adam(model.parameters())
@@ -196,7 +198,7 @@ def measure_cost(rounds: int) -> dict:
     print(
         f"a sample of {DEPTH} frames: {statistics.median(each) * 1e6:.1f} µs of CPU time "
         f"({each[0] * 1e6:.1f} … {each[-1] * 1e6:.1f}), {rounds} rounds\n"
-        f"a window: {statistics.median(ratios):.3f} times as long as without sampling "
+        f"a window: {statistics.median(ratios):.3f} times the CPU time of one without sampling "
         f"({ratios[0]:.3f} … {ratios[-1]:.3f})"
     )
     return rows

@@ -11,6 +11,7 @@ import os
 import sys
 import sysconfig
 import time
+from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any, Callable, Dict, List, Tuple
 
@@ -186,6 +187,14 @@ def _name(code: CodeType, line: int) -> Tuple[str, str, str, int]:
     return package, file, code.co_name, line
 
 
+@lru_cache(maxsize=1)
+def _library_folders() -> Tuple[str, ...]:
+    """Where the standard library lies; asked once, since finding out takes long."""
+    found = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    return tuple(sorted({folder for folder in found if folder}))
+
+
+@lru_cache(maxsize=4096)
 def place_of(path: str) -> Tuple[str, str]:
     """Package and file of a source path: installed ones from their package on, the script's short.
 
@@ -202,9 +211,9 @@ def place_of(path: str) -> Tuple[str, str]:
         if name in parts:
             inside = parts[len(parts) - parts[::-1].index(name) :]
             return _plain(inside[0]), "/".join(inside)
-    for folder in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}:
-        if path.startswith(str(folder) + os.sep):
-            return PYTHON, os.path.relpath(path, str(folder))
+    for folder in _library_folders():
+        if path.startswith(folder + os.sep):
+            return PYTHON, os.path.relpath(path, folder)
     for folder in (sys.path[0], os.getcwd()):
         if folder and path.startswith(os.path.abspath(folder) + os.sep):
             return SCRIPT, os.path.relpath(path, os.path.abspath(folder))
