@@ -1,11 +1,15 @@
 """Attributions built by hand for the report's tests: sums hold as the analysis promises."""
 
+from dataclasses import replace
+
 import polars as pl
 
 from trainload.analyse.attribution.types import (
     ROW_COLUMNS,
     Advice,
     EnergyShare,
+    HostSampling,
+    HostTime,
     LayerMemory,
     LayerNode,
     RankLayers,
@@ -184,3 +188,30 @@ def _frame(rows):
         for name in ROW_COLUMNS
     }
     return pl.DataFrame(rows, schema=types, orient="row")
+
+
+def with_host(rank, *, python_us=300):
+    """The same process with its host sampled: of the remainder some is Python at known places."""
+    parts = dict(rank.parts)
+    parts["python"] = python_us * 1e-6
+    parts["remainder"] -= python_us * 1e-6
+    outside = {("script", "script", "train.py", 41): 0.5,
+               ("progress bar", "tqdm", "tqdm/std.py", 9): 0.25,
+               ("logging", "lightning", "lightning/<b>.py", 3): 0.25}  # fmt: skip
+    preparing = {("modules", "torch", "torch/nn/modules/module.py", 88): 1.0}
+    host = [
+        HostTime(part=part, what=what, package=package, file=file, function="run", line=line,
+                 time_s=share * parts[part], samples=7)
+        for part, places in (("python", outside), ("idle: host", preparing))
+        for (what, package, file, line), share in places.items()
+    ]  # fmt: skip
+    return replace(
+        rank,
+        parts=parts,
+        explained_fraction=1 - parts["remainder"] / rank.step_s,
+        host=tuple(sorted(host, key=lambda one: -one.time_s)),
+        sampling=HostSampling(
+            windows=3, taken=28, rate_hz=940.0, period_s=1e-3, own_s=5e-6, waited_fraction=0.1,
+            refusals=("the training does not run in the main thread",),
+        ),
+    )  # fmt: skip

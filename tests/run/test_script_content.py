@@ -8,6 +8,7 @@ import textwrap
 import pytest
 
 from trainload.analyse import summarise_run
+from trainload.analyse.attribution import load_run_layers
 from trainload.analyse.findings import NO_STEPS
 from trainload.record import open_run
 from trainload.report import render_summary
@@ -296,3 +297,42 @@ def test_losses_of_a_device_are_the_script_s_own_unless_it_changes_them(run_scri
     found = [None if loss is None else loss.hex() for loss in run.steps["loss"]]
     assert found == [*printed[1:100], None, *printed[101:]]
     assert run.steps["examples"].to_list() == [16] * 199
+
+
+def test_what_the_host_does_between_operations_is_named_by_its_line(run_script):
+    run = run_script(
+        """
+        import time
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        def busy_line():
+            end = time.perf_counter() + 0.004
+            while time.perf_counter() < end:
+                pass
+        for step in range(60):
+            for _ in range(2):
+                model(torch.ones(5, 4)).mean().backward()
+                busy_line()
+            optimizer.step()
+            optimizer.zero_grad()
+            time.sleep(0.004)
+        """,
+        budget=0.5,
+    )
+    (rank,) = load_run_layers(run).ranks
+    assert rank.explained_fraction > 0.95
+    assert sum(rank.parts.values()) == pytest.approx(rank.step_s)
+    for part in ("python", "idle: host"):
+        told = sum(one.time_s for one in rank.host if one.part == part)
+        assert told == pytest.approx(rank.parts.get(part, 0.0))
+    script = [one for one in rank.host if one.what == "script" and one.part == "python"]
+    by_function = {}
+    for one in script:
+        assert one.file == "train.py"
+        by_function[one.function] = by_function.get(one.function, 0.0) + one.time_s
+    # Twice as long at the busy line as asleep at the last one, whatever else the machine does.
+    shares = {name: time_s / rank.step_s for name, time_s in by_function.items()}
+    assert shares["busy_line"] > shares["<module>"] > 0.1
+    asleep = max((one for one in script if one.function == "<module>"), key=lambda o: o.time_s)
+    assert asleep.line == 17
+    assert rank.sampling.taken > 20 and rank.sampling.refusals == ()

@@ -78,15 +78,22 @@ def _write_page(runs: Sequence[Run], html: Path) -> int:
 
 
 def _write_tables(run: Run, folder: Path) -> None:
-    """Write `layers.csv` and `steps.csv` of all ranks; what stood there is replaced."""
+    """Write the tables of layers, steps and host of all ranks; what stood there is replaced."""
     from trainload.errors import RecordError
-    from trainload.report.layers.csv_files import write_layers_csv, write_steps_csv
+    from trainload.report.layers.csv_files import (
+        write_host_csv,
+        write_layers_csv,
+        write_steps_csv,
+    )
 
     layers = run.attribution
     if layers is None:
         raise RecordError(
             f"{run.path} has no traced layers; record some with trainload run … --layers"
         )
-    for name, write in (("layers.csv", write_layers_csv), ("steps.csv", write_steps_csv)):
+    tables = {"layers.csv": write_layers_csv, "steps.csv": write_steps_csv}
+    if any(rank.host for rank in layers.ranks):
+        tables["host.csv"] = write_host_csv
+    for name, write in tables.items():
         write(layers.ranks, folder / name, replace=True)
         typer.echo(str((folder / name).resolve()))

@@ -19,6 +19,7 @@ from trainload_worker.protocol.checked import to_json
 from trainload_worker.protocol.events import (
     CompiledGraph,
     Event,
+    HostStacks,
     LayersFailed,
     ModuleTable,
     WindowSaved,
@@ -96,6 +97,7 @@ def _header(
         "windows": [{k: v for k, v in w.items() if k != "file"} for w in told],
         "modules": list(modules),
         "compiled": list(graphs.values()),
+        "host": [to_json(event) for event in events if isinstance(event, HostStacks)],
         "notes": notes,
     }
 

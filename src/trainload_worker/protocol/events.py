@@ -209,6 +209,34 @@ class WindowSaved:
 
 
 @dataclass(frozen=True)
+class HostStacks:
+    """What Python the training thread was in during a window; times of the monotonic clock."""
+
+    index: Index
+    """Of the window."""
+    note: Optional[str] = None
+    """Why nothing, or not all, was sampled."""
+    period_ns: int = 0
+    taken: int = 0
+    """How often a stack was read; between two of them it may stand for several samples."""
+    own_s: float = 0.0
+    """Time that the reading took in the training thread."""
+    waited_s: Metric = None
+    """Time in which that thread could run but had no core; null where the system does not tell."""
+    first_ns: int = 0
+    """When the first sample was due; each later one a whole number of periods after it."""
+    frames: Tuple[Any, ...] = ()
+    """Package, file, function, line."""
+    stacks: Tuple[Any, ...] = ()
+    """Positions among the frames, innermost first."""
+    samples: Tuple[Any, ...] = ()
+    """First sample, how many in a row, position among the stacks."""
+    marks: Tuple[Any, ...] = ()
+    """Step, and when its mark was put into the trace: not before, not after."""
+    KIND: ClassVar[str] = "host_stacks"
+
+
+@dataclass(frozen=True)
 class ModuleTable:
     """The model's modules, as `analyse` reads them from the trace's header."""
 
@@ -317,6 +345,7 @@ Event = Union[
     ProbeNote,
     EpochDone,
     WindowSaved,
+    HostStacks,
     ModuleTable,
     CompiledGraph,
     LayersFailed,

@@ -6,7 +6,7 @@ import pytest
 
 from trainload.analyse.attribution import LayerMemory, LayerNode, RankLayers, WindowCost, advise
 from trainload.analyse.attribution.machine import Machine
-from trainload.analyse.attribution.types import ROW_COLUMNS, Traits, WindowTraits
+from trainload.analyse.attribution.types import ROW_COLUMNS, HostTime, Traits, WindowTraits
 
 
 def node(layer: str, forward_s: float) -> LayerNode:
@@ -152,3 +152,20 @@ def test_memory_is_spoken_of_only_where_it_is_short() -> None:
     (advice,) = advise([step], Machine(memory_fraction=0.92, memory="memory of gpu0"))
     assert (advice.topic, advice.subject, advice.fraction) == ("memory_short", "a", 0.92)
     assert advice.gain_s is None
+
+
+def test_python_between_calls_is_told_by_whose_it_is() -> None:
+    def time(what: str, package: str, time_s: float) -> HostTime:
+        return HostTime(
+            part="python", what=what, package=package, file="train.py", function="main", line=41,
+            time_s=time_s, samples=3,
+        )  # fmt: skip
+
+    step = replace(
+        rank(python=0.5, forward=0.5),
+        host=(time("script", "script", 0.3), time("progress bar", "tqdm", 0.2)),
+    )
+    (advice,) = advise([step])
+    assert advice.topic == "python"
+    assert advice.gain_s == pytest.approx(0.45)
+    assert advice.evidence == "of that train.py:41 60%, progress bar (tqdm) 40%"

@@ -215,3 +215,29 @@ def test_a_run_whose_trace_holds_no_whole_step_is_told(tmp_path: Path) -> None:
     windows = [{**HEADER["windows"][0], "first_step": 5, "last_step": 6}]
     with pytest.raises(TraceError, match="no whole step"):
         collect_trace(trace.save(tmp_path / "trace.json", {**HEADER, "windows": windows}))
+
+
+def test_the_hosts_gaps_are_named_by_samples_and_kept(make_run: Any) -> None:
+    """Every 10 ns of the three steps of 1,000 ns a sample: the script's line 7."""
+    host = {
+        "index": 0, "period_ns": 10, "taken": 300, "own_s": 1e-6, "first_ns": 0, "note": None,
+        "frames": [["script", "train.py", "main", 7]], "stacks": [[0]],
+        "samples": [[at, 1, 0] for at in range(300)],
+        "marks": [[step, 1000 * step, 1000 * step] for step in range(4)],
+    }  # fmt: skip
+    path = make_run(step_s=0.05)
+    traced_steps().save(path / "trace.json.gz", {**HEADER, "host": [host]})
+    layers = load_run_layers(open_run(path))
+    assert layers is not None
+    (rank,) = layers.ranks
+    assert rank.explained_fraction == 1.0
+    assert "remainder" not in rank.parts
+    assert sum(rank.parts.values()) == pytest.approx(rank.step_s)
+    for part in ("python", "idle: host"):
+        told = sum(one.time_s for one in rank.host if one.part == part)
+        assert told == pytest.approx(rank.parts[part])
+    assert {one.place for one in rank.host} == {"train.py:7"}
+    assert rank.rows["kind"].is_in(["python"]).sum() == 2  # the header lists two of them
+    again = load_run_layers(open_run(path))
+    assert again is not None
+    assert (again.ranks[0].host, again.ranks[0].sampling) == (rank.host, rank.sampling)

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import threading
 import warnings
 
 import pytest
@@ -16,6 +17,7 @@ from trainload_worker.frameworks.torch.leader import MOST_OTHERS, Leader  # noqa
 from trainload_worker.frameworks.torch.modules import ModuleNames  # noqa: E402
 from trainload_worker.process.events import EventWriter  # noqa: E402
 from trainload_worker.protocol.spec import LayersSpec  # noqa: E402
+from trainload_worker.windows import thread_timer  # noqa: E402
 
 UNTOUCHED = torch.autograd.backward
 
@@ -357,3 +359,52 @@ def test_a_module_left_by_an_interrupt_is_no_caller_in_the_next_window(probe, tm
     train(nn.Sequential(nn.Embedding(16, 16)), 4, optimizer)
     probe.finish()
     assert "layer:Sequential:" in ranges_of(tmp_path, 1)
+
+
+def test_the_hosts_stacks_are_sampled_in_windows_of_time_alone(probe, tmp_path):
+    probe.attach()
+    train(Tied(), 60)
+    probe.finish()
+    windows = events_of(tmp_path, "window")
+    timed = [window["index"] for window in windows if window["purpose"] == "time"]
+    sampled = events_of(tmp_path, "host_stacks")
+    assert [one["index"] for one in sampled] == timed
+    for one, window in zip(sampled, [w for w in windows if w["purpose"] == "time"], strict=True):
+        assert one["note"] is None
+        steps = [step for step, *_ in one["marks"]]
+        assert steps == list(range(window["disturbed"][0], window["last_step"] + 1))
+        assert window["begin_s"] * 1e9 <= one["first_ns"] <= window["end_s"] * 1e9
+    assert sum(one["taken"] for one in sampled) > 0
+    # The training's own line stands in every stack, whatever torch does below it.
+    functions = [
+        {one["frames"][at][2] for at in stack} for one in sampled for stack in one["stacks"]
+    ]
+    assert all("train" in names for names in functions)
+
+
+def test_a_training_in_another_thread_has_windows_but_no_stacks(probe, tmp_path):
+    probe.attach()
+    thread = threading.Thread(target=train, args=(Tied(), 30))
+    thread.start()
+    thread.join()
+    probe.finish()
+    assert events_of(tmp_path, "window")
+    first = events_of(tmp_path, "host_stacks")[0]
+    assert first["note"] == "the training does not run in the main thread"
+    assert not events_of(tmp_path, "layers")
+
+
+def test_nothing_ticks_after_a_window_whatever_ended_it(probe, tmp_path):
+    def fail(_module, _tokens):
+        raise KeyError("of the program")
+
+    probe.attach()
+    model = Tied()
+    train(model, 11)
+    assert thread_timer._ticking
+    hook = model.register_forward_pre_hook(fail)
+    with pytest.raises(KeyError):
+        train(model, 1)
+    hook.remove()
+    probe.detach()
+    assert not thread_timer._ticking

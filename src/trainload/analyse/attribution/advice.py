@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from trainload.analyse.attribution.amounts import Amounts, window_amounts
+from trainload.analyse.attribution.host_times import host_groups
 from trainload.analyse.attribution.machine import Machine
 from trainload.analyse.attribution.types import Advice, LayerNode, RankLayers, Topic
 
@@ -24,6 +25,8 @@ FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 """torch's optimizers that have `fused=True`."""
 MACHINE: tuple[Topic, ...] = ("swapping", "cpu_quota", "throttling", "contention")
 FEWEST_LAYERS = 3
+MOST_NAMED = 3
+"""Of those who take the time outside of torch."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def _claims(rank: RankLayers, machine: Machine) -> Iterator[_Claim]:
     yield "synchronising", "synchronising", "synchronise", None, None
     yield "copies", "copies", "copy", None, None
     yield "communication", "communication", "communication", None, None
-    yield "python", "python", "remainder", None, None
+    yield "python", "python", "remainder", _python_words(rank), None
     yield "script_operations", "script_operations", "script", None, None
     yield "gradientless", "gradientless", "gradientless", None, None
     yield from _update_claim(rank, on_cpu)
@@ -128,6 +131,24 @@ def _claims(rank: RankLayers, machine: Machine) -> Iterator[_Claim]:
     elif not on_cpu:
         yield "precision", "precision, device", "full_precision", None, None
     yield from _machine_claims(machine)
+
+
+def _python_words(rank: RankLayers) -> str | None:
+    """Who takes the most of the time outside of torch, where its stacks were sampled."""
+    outside = [one for one in rank.host if one.part == "python"]
+    whole_s = sum(one.time_s for one in outside)
+    words = []
+    for what, package, members in host_groups(outside)[:MOST_NAMED]:
+        share = sum(one.time_s for one in members) / whole_s
+        who = (
+            members[0].place
+            if what == "script"
+            else what
+            if what == package
+            else (f"{what} ({package})")
+        )
+        words.append(f"{who} {share:.0%}")
+    return f"of that {', '.join(words)}" if words else None
 
 
 def _update_claim(rank: RankLayers, on_cpu: bool) -> Iterator[_Claim]:

@@ -74,13 +74,13 @@ def _bucket(kind: str, root: str | None, phase: str | None, cause: str | None) -
         return "update_idle" if kind == "idle" else "update"
     if kind == "idle":
         return "host" if root is not None or phase is not None else "script_idle"
-    return {"layer": "work", "loss": "work"}.get(kind, kind)
+    return {"layer": "work", "loss": "work", "python": "remainder"}.get(kind, kind)
 
 
 def _by_part(parts: Mapping[str, float]) -> dict[str, float]:
     names = {
         "forward": "work", "backward": "work", "loss": "work", "idle: host": "host",
-        "idle: input": "input", "idle: synchronise": "synchronise",
+        "idle: input": "input", "idle: synchronise": "synchronise", "python": "remainder",
     }  # fmt: skip
     times: dict[str, float] = {}
     for part, time_s in parts.items():

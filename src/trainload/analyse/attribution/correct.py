@@ -72,7 +72,7 @@ def correct(parts: Mapping[Part, int], untraced_ns: int, *, on_cpu: bool = False
 
 
 def _is_flexible(part: Part) -> bool:
-    return part.kind == "remainder" or (part.kind == "idle" and part.cause != "input")
+    return part.kind in ("remainder", "python") or (part.kind == "idle" and part.cause != "input")
 
 
 def share_update(step: StepParts, modules: Sequence[Mapping[str, Any]]) -> None:

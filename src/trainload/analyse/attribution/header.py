@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 
 from trainload.analyse.attribution._values import printable
 from trainload.analyse.attribution.compiled import Call, parse_graphs
+from trainload.analyse.attribution.stacks import WindowStacks, parse_stacks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,8 @@ class TraceHeader:
     graphs: Mapping[str, tuple[Call, ...]] = field(default_factory=dict)
     """Compiled graphs by the key their calls carry."""
     notes: tuple[str, ...] = ()
+    stacks: Mapping[int, WindowStacks] = field(default_factory=dict)
+    """The host's sampled stacks by window; empty in older records."""
 
     def times_steps(self, index: int) -> bool:
         """Whether step times are read from a window; from one for memory only without others."""
@@ -64,6 +67,7 @@ def parse_header(header: Mapping[str, Any] | None) -> TraceHeader:
         modules=tuple(module for module in modules if module is not None),
         graphs=parse_graphs(_items(header, "compiled")),
         notes=tuple(printable(n) for n in _items(header, "notes") if isinstance(n, str)),
+        stacks=parse_stacks(_items(header, "host")),
     )
 
 

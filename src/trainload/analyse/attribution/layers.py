@@ -18,12 +18,13 @@ from trainload.analyse.attribution.events import Window
 from trainload.analyse.attribution.flops import flop_of_steps
 from trainload.analyse.attribution.header import TraceHeader, parse_header
 from trainload.analyse.attribution.host import Layering, choose_layering, follow_host
+from trainload.analyse.attribution.host_times import HostTimes
 from trainload.analyse.attribution.labelled import partition_labelled
 from trainload.analyse.attribution.lasting import measure_lasting
 from trainload.analyse.attribution.machine import find_machine
 from trainload.analyse.attribution.memory import Layer, ObservedMemory, observe_memory
 from trainload.analyse.attribution.partition import Part, StepParts, busiest_device, partition
-from trainload.analyse.attribution.steps import HostStep, StepSource, find_steps
+from trainload.analyse.attribution.steps import HostStep, StepSource, find_marks, find_steps
 from trainload.analyse.attribution.stored import restore_ranks, store_ranks
 from trainload.analyse.attribution.trace import open_trace
 from trainload.analyse.attribution.traits import TraitsReader
@@ -112,6 +113,7 @@ class _Trace:
         self._nodes = self._unknown = 0
         self._traits = TraitsReader()
         self._flop: dict[str, float] | None = None
+        self._host = HostTimes()
 
     @property
     def device(self) -> str:
@@ -148,7 +150,11 @@ class _Trace:
             )
         if self.header.times_steps(window.index):
             self._traits.add(window, steps)
-            for parts in partition(window, host, steps, device):
+            found = partition(window, host, steps, device)
+            stacks = self.header.stacks.get(window.index)
+            self._host.add(stacks, find_marks(window), found)
+            for parts in found:
+                parts.gaps.clear()
                 compiled.share_fused(parts)
                 share_update(parts, self.header.modules)
                 self.steps.append((window.index, parts))
@@ -197,6 +203,7 @@ class _Trace:
         """The figures, corrected where untraced steps are known."""
         if not self.steps:
             raise TraceError(f"{self.path} holds no whole step; trace more of them")
+        self._host.name_remainder(self.steps)
         targets = {window: self._untraced(steps, window) for window, _ in self.steps}
         traced = self._usual_steps(targets)
         corrected, all_scaled, known = [], 0, True
@@ -253,6 +260,7 @@ class _Trace:
         step_ns = sum(total.values())
         remainder = sum(time for part, time in total.items() if part.kind == "remainder")
         times_s = {part: time / count / _NS for part, time in total.items()}
+        named_s = _by_name(total, count)
         return RankLayers(
             rank=self.header.rank,
             device=self.device,
@@ -260,7 +268,7 @@ class _Trace:
             traced_step_s=sum(parts.length_ns for _, parts in traced) / count / _NS,
             corrected=known,
             explained_fraction=1 - remainder / step_ns if step_ns else 1.0,
-            parts=_by_name(total, count),
+            parts=named_s,
             hidden_communication_s=sum(parts.hidden_ns for _, parts in traced) / count / _NS,
             busy_s=sum(parts.busy_ns for _, parts in traced) / count / _NS,
             nodes=grow_tree(
@@ -277,6 +285,8 @@ class _Trace:
             notes=tuple(self.notes),
             traits=self._traits.traits(self.header.modules),
             flop=self._flop,
+            host=self._host.times(named_s),
+            sampling=self._host.sampling(),
         )
 
     def _untraced(self, steps: pl.DataFrame | None, window: int) -> int | None:
@@ -342,7 +352,7 @@ def part_name(part: Part) -> str:
 
 def _by_name(total: Mapping[Part, int], count: int) -> dict[str, float]:
     order = ("forward", "backward", "update", "loss", "input", "copy", "communication", "script",
-             "idle: host", "idle: input", "idle: synchronise", "remainder")  # fmt: skip
+             "idle: host", "idle: input", "idle: synchronise", "python", "remainder")  # fmt: skip
     named: dict[str, int] = {}
     for part, time_ns in total.items():
         named[part_name(part)] = named.get(part_name(part), 0) + time_ns

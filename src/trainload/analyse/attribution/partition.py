@@ -36,6 +36,8 @@ class Part(NamedTuple):
 
 
 REMAINDER = Part("remainder")
+PYTHON = Part("python")
+"""Remainder that samples of the host's stack explain."""
 COPY = Part("copy")
 TALK = Part("communication")
 
@@ -55,6 +57,8 @@ class StepParts:
     """Communication that ran beside computing."""
     fused_ns: int = 0
     """In operations that a compiler made of several layers' or phases' work."""
+    gaps: list[tuple[int, int, Part]] = field(default_factory=list)
+    """Start, end and part of each stretch in which the host held the step up, in order of time."""
 
     @property
     def length_ns(self) -> int:
@@ -64,6 +68,10 @@ class StepParts:
     def add(self, part: Part, time_ns: int) -> None:
         """Count time into a part."""
         self.parts[part] = self.parts.get(part, 0) + time_ns
+
+    def add_gap(self, part: Part, start_ns: int, end_ns: int) -> None:
+        """Note a stretch of the host's own."""
+        self.gaps.append((start_ns, end_ns, part))
 
 
 def partition(
@@ -126,6 +134,7 @@ def _add_cpu(parts: StepParts, host: HostTimeline, state: int, start: int, end: 
     if end - start > talking:
         part = REMAINDER if state == NOWHERE else idle_of(owner, "host")
         parts.add(part, end - start - talking)
+        parts.add_gap(part, start, end)
 
 
 def overlap_ns(spans: Sequence[tuple[int, int]], start: int, end: int) -> int:
@@ -266,6 +275,7 @@ class _DevicePartition:
         for begin, until, state in host.over(start, end, [self._launcher(end), *self.asked]):
             if state == NOWHERE:
                 parts.add(REMAINDER, until - begin)
+                parts.add_gap(REMAINDER, begin, until)
                 continue
             owner, mode = host.states[state]
             cause: Cause = "host"
@@ -273,7 +283,10 @@ class _DevicePartition:
                 cause = "input"
             elif mode is Mode.SYNCHRONISE:
                 cause = "synchronise"
-            parts.add(idle_of(owner, cause), until - begin)
+            part = idle_of(owner, cause)
+            parts.add(part, until - begin)
+            if cause == "host":
+                parts.add_gap(part, begin, until)
 
     def _launcher(self, at: int) -> int | None:
         """The thread that launched the device event which begins at or after an instant."""

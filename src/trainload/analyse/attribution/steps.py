@@ -47,6 +47,14 @@ def find_steps(window: Window) -> tuple[StepSource, list[HostStep]]:
     return "the whole trace", [HostStep(step=0, begin_ns=min(starts), end_ns=max(ends))]
 
 
+def find_marks(window: Window) -> dict[int, int]:
+    """When each step's mark stands in the trace; a number that comes twice is left out."""
+    found: dict[int, list[int]] = {}
+    for start, _, number in _named(window, Role.MARK):
+        found.setdefault(number, []).append(start)
+    return {number: starts[0] for number, starts in found.items() if len(starts) == 1}
+
+
 def _named(window: Window, role: Role) -> list[tuple[int, int, int]]:
     """Start, end and number of the events of a role, by time."""
     host = window.host

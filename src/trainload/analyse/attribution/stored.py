@@ -15,6 +15,8 @@ from trainload._version import __version__
 from trainload.analyse.attribution.lasting import LastingCost
 from trainload.analyse.attribution.types import (
     EnergyShare,
+    HostSampling,
+    HostTime,
     LayerMemory,
     LayerNode,
     RankLayers,
@@ -27,7 +29,7 @@ from trainload.record import Run, load_layer_table, save_layer_table
 if TYPE_CHECKING:
     import polars as pl
 
-FORM = 4
+FORM = 5
 """Raised whenever the same traces are to give other figures."""
 
 
@@ -40,7 +42,8 @@ def store_ranks(run: Run, ranks: Sequence[RankLayers]) -> None:
     described = [
         {f.name: getattr(rank, f.name) for f in fields(rank) if f.name not in ("rows", "nodes")}
         | {"nodes": [asdict(node) for node in rank.nodes], "cost": asdict(rank.cost)}
-        | {"traits": asdict(rank.traits)}
+        | {"traits": asdict(rank.traits), "host": [asdict(one) for one in rank.host]}
+        | {"sampling": None if rank.sampling is None else asdict(rank.sampling)}
         for rank in ranks
     ]
     text = json.dumps({**_key(run), "ranks": described}, allow_nan=False)
@@ -78,6 +81,8 @@ def _rank(kept: Mapping[str, Any], rows: pl.DataFrame) -> RankLayers:
             "cost": _cost(kept["cost"]),
             "notes": tuple(kept["notes"]),
             "traits": _traits(kept["traits"]),
+            "host": tuple(HostTime(**one) for one in kept["host"]),
+            "sampling": _sampling(kept["sampling"]),
             "rows": rows.filter(pl.col("rank") == kept["rank"]),
         }
     )
@@ -86,6 +91,12 @@ def _rank(kept: Mapping[str, Any], rows: pl.DataFrame) -> RankLayers:
 def _cost(kept: Mapping[str, Any]) -> WindowCost:
     lasting = kept["lasting"]
     return WindowCost(**{**kept, "lasting": None if lasting is None else LastingCost(**lasting)})
+
+
+def _sampling(kept: Mapping[str, Any] | None) -> HostSampling | None:
+    if kept is None:
+        return None
+    return HostSampling(**{**kept, "refusals": tuple(kept["refusals"])})
 
 
 def _traits(kept: Mapping[str, Any]) -> Traits:

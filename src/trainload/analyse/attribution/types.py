@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 Phase = Literal["forward", "backward", "update"]
-Kind = Literal["layer", "loss", "input", "copy", "communication", "script", "idle", "remainder"]
+Kind = Literal[
+    "layer", "loss", "input", "copy", "communication", "script", "idle", "python", "remainder"
+]
 """To what an instant of a step belongs.
 
 layer: an operation of a layer, in one of its phases. loss: one of the loss, forward or backward.
 input: waiting for the data loader. copy: between host and device or within one. communication:
 between processes. script: an operation of the script outside layers, loss and optimizer. idle: the
-device (on a CPU: the operations) stood still, `cause` says why. remainder: nobody knows.
+device (on a CPU: the operations) stood still, `cause` says why. python: outside of all these, at
+places that samples of the host's stack name. remainder: nobody knows.
 """
 Cause = Literal["host", "input", "synchronise"]
 """host: the host was preparing work, of the row's layer and phase where those are given."""
@@ -108,6 +111,54 @@ class WindowCost:
     """Steps after the last window against those before the first; None with too few of them."""
 
 
+HostPart = Literal["idle: host", "python"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostTime:
+    """Seconds of a step that the training thread spent at one place of the source.
+
+    Only while no operation ran (on a device: while it stood idle).
+    """
+
+    part: HostPart
+    """Of which part of the step; over all places they sum to that part."""
+    what: str
+    """Such as `progress bar`, `logging`, `loader`, `optimizer`, `script`; else the package."""
+    package: str
+    file: str
+    function: str
+    line: int
+    time_s: float
+    samples: int
+    """Stacks on which this rests; one that stood still for long has more time than another."""
+
+    @property
+    def place(self) -> str:
+        """File and line."""
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostSampling:
+    """How the host's stacks were sampled."""
+
+    windows: int
+    taken: int
+    """Stacks that were read."""
+    rate_hz: float | None
+    """Reached: a stack is read once for a call into C, however long that takes."""
+    period_s: float | None
+    """Of the timer, median over the windows."""
+    own_s: float | None
+    """Mean time of reading one stack, in the training thread; the signal itself comes on top."""
+    waited_fraction: float | None
+    """Of the sampled time, in which the training thread could run but had no core; None where the
+    system does not tell. It stands at the lines that the thread was stopped at."""
+    refusals: tuple[str, ...]
+    """Why nothing was sampled in some windows."""
+
+
 Loader = Literal["workers", "main"]
 UpdateForm = Literal["fused", "foreach", "single"]
 
@@ -157,7 +208,7 @@ class RankLayers:
     parts: Mapping[str, float]
     """Seconds of a step by part, summing to `step_s`: `forward`, `backward`, `update` (of layers),
     `loss`, `input`, `copy`, `communication`, `script`, `idle: host`, `idle: input`,
-    `idle: synchronise`, `remainder`. Parts of no time are left out."""
+    `idle: synchronise`, `python`, `remainder`. Parts of no time are left out."""
     hidden_communication_s: float
     """Communication that ran beside computing and so cost no time of its own."""
     busy_s: float
@@ -172,6 +223,10 @@ class RankLayers:
     traits: Traits = field(default_factory=Traits)
     flop: Mapping[str, float] | None = None
     """Floating-point operations of a step by number type; None where no shapes were recorded."""
+    host: tuple[HostTime, ...] = ()
+    """The parts `idle: host` and `python` by place of the source, longest first; empty where the
+    host's stacks were not sampled."""
+    sampling: HostSampling | None = None
 
 
 Topic = Literal[

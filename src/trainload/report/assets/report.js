@@ -10,7 +10,7 @@
   const root = document.documentElement;
   const plots = [];
   const icicles = [];
-  const PARTS = 12;
+  const PARTS = 13;
   const PHASES = [0, 1, 2, 8]; // places of forward, backward, update and idle among the parts
   const MANY_MODULES = 300; // borders must not cover them
   const TINT = 0.3; // of a phase's colour in that of the modules it dominates
@@ -170,7 +170,7 @@
       const most = of.indexOf(Math.max(...of));
       return most < 4 ? mixed(look.module, look.parts[PHASES[most]], TINT) : look.module;
     };
-    let whole = tree.rest.reduce((sum, rest) => sum + rest[2], 0);
+    let whole = tree.rest.reduce((sum, rest) => sum + (rest[3] < 0 ? rest[2] : 0), 0);
     tree.items.forEach((item, at) => { if (item[0] < 0) whole += totals[at]; });
     const trace = { ids: [], labels: [], parents: [], values: [], hovertext: [] };
     const colors = [];
@@ -197,8 +197,9 @@
         if (ns >= whole * THINNEST) piece(`m${at}p${n}`, part, tree.parts[part], `m${at}`, ns);
       });
     });
-    tree.rest.forEach(([part, label, ns], at) => {
-      if (ns >= whole * THINNEST) piece(`r${at}`, part, label, "step", ns);
+    tree.rest.forEach(([part, label, ns, above], at) => {
+      const parent = above < 0 ? "step" : `r${above}`;
+      if (ns >= whole * THINNEST) piece(`r${at}`, part, label, parent, ns);
     });
     return {
       ...trace,

@@ -23,11 +23,14 @@ LAYER_COLUMNS = (
 )  # fmt: skip
 STEP_PARTS = (
     "forward", "backward", "update", "loss", "input", "copy", "communication", "script",
-    "idle: host", "idle: input", "idle: synchronise", "remainder",
+    "idle: host", "idle: input", "idle: synchronise", "python", "remainder",
 )  # fmt: skip
 STEP_COLUMNS = (
     "iteration", "device", "rank", "total_s", "explained_s", "explained_fraction",
     *(f"{part.replace(': ', '_')}_s" for part in STEP_PARTS),
+)  # fmt: skip
+HOST_COLUMNS = (
+    "device", "rank", "part", "what", "package", "file", "line", "function", "time_s", "samples",
 )  # fmt: skip
 MODEL_ITSELF = "(model)"
 """Stands for the empty path of the model itself: an empty cell says that the layer is unknown."""
@@ -44,6 +47,16 @@ def write_layers_csv(ranks: Sequence[RankLayers], path: Path, *, replace: bool =
 def write_steps_csv(ranks: Sequence[RankLayers], path: Path, *, replace: bool = False) -> None:
     """Each iteration's time in all, explained, and by part, in seconds."""
     write_table(STEP_COLUMNS, _step_rows(ranks), path, replace=replace)
+
+
+def write_host_csv(ranks: Sequence[RankLayers], path: Path, *, replace: bool = False) -> None:
+    """What the host did between operations, by place of the source, in seconds of a step."""
+    rows = (
+        [rank.device, rank.rank, *(getattr(one, name) for name in HOST_COLUMNS[2:])]
+        for rank in ranks
+        for one in rank.host
+    )
+    write_table(HOST_COLUMNS, rows, path, replace=replace)
 
 
 def write_iterations_csv(

@@ -6,6 +6,7 @@ Draws what `analyse.attribution` found; plots are drawn by the page's script fro
 from collections.abc import Sequence
 
 from trainload.analyse.attribution.types import LayerNode, RankLayers, RunLayers
+from trainload.report.layers.host import HOST_TITLES, host_rows
 from trainload.report.layers.plots import RankPlots
 from trainload.report.layers.rows import (
     RANK_TITLES,
@@ -25,6 +26,7 @@ from trainload.report.layers.wording import (
     render_head,
     render_method,
     render_part,
+    render_sampling,
     render_utilisation,
     share_of,
 )
@@ -38,6 +40,9 @@ MOST_ROWS = 1500
 """Layers in the table of the first rank; the CSV holds all."""
 MOST_ROWS_BESIDE = 100
 """Layers in the table of each further rank."""
+MOST_HOST_GROUPS, MOST_HOST_PLACES = 20, 10
+"""Of the host's time: groups, and places of each."""
+NEXT_LEVEL = "— "
 LEGEND_PARTS = ("forward", "backward", "update", "idle: host")
 
 
@@ -97,8 +102,9 @@ def _render_rank(rank: RankLayers, plot: RankPlots, view: RunView, most_rows: in
         f"{render_canvas(title, f'{anchor}-plot-{at}', series_names(drawn[at]))}</figure>"
         for at, title in enumerate(plot.titles, start=plot.first_figure)
     )
+    icicle = _render_icicle(rank, f"{anchor}-tree-{plot.tree}")
     return (
-        f"{_render_parts(rank)}{_render_icicle(rank, f'{anchor}-tree-{plot.tree}')}"
+        f"{_render_parts(rank)}{_render_host(rank)}{icicle}"
         f'<div class="plots">{figures}</div>'
         f"{_render_layer_table(rank, most_rows)}{_render_notes(rank)}"
     )
@@ -132,6 +138,19 @@ def _render_parts(rank: RankLayers) -> str:
         f"explained: {escape(render_percent(explained))} of {escape(render_seconds(rank.step_s))}"
         f'</span></div><ul class="parts">{"".join(keys)}</ul></div>'
     )
+
+
+def _render_host(rank: RankLayers) -> str:
+    """What the host does between operations; nothing where it was not sampled."""
+    if not rank.host:
+        return ""
+    rows = [
+        (f"{NEXT_LEVEL if row.place else ''}{row.label}", *row.cells(rank))
+        for row in host_rows(rank, groups=MOST_HOST_GROUPS, places=MOST_HOST_PLACES)
+    ]
+    label = "What the host does between operations"
+    table = render_table(HOST_TITLES, rows, label=label, numbers=range(1, len(HOST_TITLES)))
+    return render_details(label, table)
 
 
 def _render_icicle(rank: RankLayers, name: str) -> str:
@@ -199,6 +218,7 @@ def _render_notes(rank: RankLayers) -> str:
     notes = (
         render_method(rank),
         render_sentence(f"tracing: {render_cost(rank.cost)}"),
+        *filter(None, [render_sampling(rank.sampling)]),
         *rank.notes,
     )
     items = "".join(f"<li>{escape(render_sentence(clean_text(note)))}</li>" for note in notes)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainload.analyse.attribution.types import LayerNode, RankLayers
+from trainload.report.layers.host import host_rows
 from trainload.report.layers.rows import by_exclusive_time
 from trainload.report.layers.tree import TreeLine, prune_tree
 from trainload.report.layers.wording import (
@@ -32,6 +33,8 @@ MOST_MODULES = 1500
 """Modules in the icicle; shorter subtrees are folded."""
 MOST_MODULES_BESIDE = 200
 """The same for each rank after the first."""
+MOST_HOST = 12
+"""Groups of the host's time in the icicle, and places of each."""
 MOST_RANKS = 16
 """Ranks with plots of their own; the table of ranks holds all."""
 NANOSECONDS = 1e9
@@ -164,7 +167,8 @@ def icicle_data(rank: RankLayers, most: int = MOST_MODULES) -> dict[str, Any]:
 
     `items` stand parents first: parent (-1: the step), label, class, then nanoseconds of forward,
     backward, update and idle of the module itself; `memory` and `energy` by position of the item.
-    `rest` are the parts of the step that belong to no module: part, label, nanoseconds.
+    `rest` are the parts of the step that belong to no module: part, label, nanoseconds, and the
+    position of the entry that it is a piece of (-1: the step).
     """
     lines = prune_tree(rank.nodes, most)
     items = [_icicle_item(line) for line in lines]
@@ -207,13 +211,30 @@ def _rest_of_step(rank: RankLayers) -> list[list[Any]]:
         "update": (n.update_s for n in rank.nodes),
         "idle: host": (n.idle_s for n in rank.nodes),
     }
-    rest = []
+    rest: list[list[Any]] = []
     for at, part in enumerate(PARTS):
         time_s = rank.parts.get(part, 0.0) - sum(held.get(part, ()))
         label = render_part(part) + (", of no layer" if part in held else "")
         if (length := _nanoseconds(time_s)) > len(rank.nodes):  # more than rounding explains
-            rest.append([at, label, length])
+            rest.append([at, label, length, -1])
+            if part == "python":
+                _add_places(rest, rank, at)
     return rest
+
+
+def _add_places(rest: list[list[Any]], rank: RankLayers, part: int) -> None:
+    """Below the last entry: who it was, and below that where in the source."""
+    whole = group = len(rest) - 1
+    for row in host_rows(rank, groups=MOST_HOST, places=MOST_HOST, part="python"):
+        length = _nanoseconds(row.between_s)
+        if not row.place:
+            group = len(rest)
+        rest.append([part, row.label, length, group if row.place else whole])
+    # Parents are exactly the sums of what is below them: what rounding leaves is the last one's.
+    for at in range(len(rest) - 1, whole - 1, -1):
+        below = [entry for entry in rest[at + 1 :] if entry[3] == at]
+        if below:
+            rest[at][2] = sum(entry[2] for entry in below)
 
 
 def _nanoseconds(time_s: float) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainload.analyse.attribution.types import RankLayers, RunLayers
+from trainload.report.layers.host import HOST_TITLES, host_rows
 from trainload.report.layers.rows import RANK_TITLES, LayerColumn, layer_columns, rank_rows
 from trainload.report.layers.tree import TreeLine, costliest_lines
 from trainload.report.layers.wording import (
@@ -18,6 +19,7 @@ from trainload.report.layers.wording import (
     render_head,
     render_method,
     render_part,
+    render_sampling,
     render_utilisation,
     share_of,
 )
@@ -64,6 +66,8 @@ def render_layers(layers: RunLayers, *, top: int = DEFAULT_TOP, rank: int = 0) -
     if len(layers.ranks) > 1:
         parts += [_RankTable(layers), Text(), Text(f"rank {shown.rank}", "bold")]
     parts += [_part_table(shown), Text()]
+    if shown.host:
+        parts += [_host_table(shown), Text()]
     if shown.nodes:
         parts += [_LayerTree(shown, top), Text()]
     else:
@@ -74,6 +78,8 @@ def render_layers(layers: RunLayers, *, top: int = DEFAULT_TOP, rank: int = 0) -
         parts += [Text(f"{at}. {sentence}") for at, sentence in enumerate(advice, start=1)]
         parts.append(Text())
     parts.append(Text(render_method(shown), "dim"))
+    if (sampled := render_sampling(shown.sampling)) is not None:
+        parts.append(Text(sampled, "dim"))
     parts += [Text(f"note: {clean_text(note)}", "dim") for note in shown.notes]
     return Group(*parts)
 
@@ -101,6 +107,19 @@ def _part_table(rank: RankLayers) -> Table:
                 _PART_STYLES.get(part, ""),
             ),
         )
+    return table
+
+
+def _host_table(rank: RankLayers) -> Table:
+    """What the host does between operations."""
+    from rich.text import Text
+
+    table = _table(HOST_TITLES, first_right=1, last_right=len(HOST_TITLES) - 1)
+    table.columns[0].overflow = "ellipsis"
+    for row in host_rows(rank):
+        style = "dim" if row.place else ""
+        label = f"  {_short(row.label)}" if row.place else row.label
+        table.add_row(Text(label, style), *(Text(cell, style) for cell in row.cells(rank)))
     return table
 
 

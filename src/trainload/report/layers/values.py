@@ -33,5 +33,7 @@ def _rank_json(rank: RankLayers) -> dict[str, Any]:
         "busy_s": rank.busy_s,
         "cost": asdict(rank.cost),
         "notes": list(rank.notes),
+        "host": [asdict(one) for one in rank.host],
+        "sampling": None if rank.sampling is None else asdict(rank.sampling),
         "layers": [{**asdict(node), "exclusive_s": node.exclusive_s} for node in rank.nodes],
     }

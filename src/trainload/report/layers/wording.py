@@ -9,6 +9,7 @@ from trainload.analyse.attribution.advice import FUSED
 from trainload.analyse.attribution.types import (
     Advice,
     EnergyShare,
+    HostSampling,
     LayerNode,
     RankLayers,
     RunLayers,
@@ -18,6 +19,8 @@ from trainload.analyse.utilisation import Utilisation
 from trainload.report.wording import clean_text, render_energy
 from trainload.units import MISSING, render_flop, render_percent, render_seconds
 
+LEAST_WAITED_FRACTION = 0.02
+"""Of the sampled time without a core that is worth a word."""
 PARTS: Mapping[str, str] = {
     "forward": "forward",
     "backward": "backward",
@@ -30,6 +33,7 @@ PARTS: Mapping[str, str] = {
     "idle: host": "idle: host preparing",
     "idle: input": "idle: waiting for input",
     "idle: synchronise": "idle: synchronising",
+    "python": "Python between torch's calls",
     "remainder": "remainder, unexplained",
 }
 """Parts of a step in the order in which they are shown; the position chooses the colour."""
@@ -55,8 +59,8 @@ _ADVICE: Mapping[str, str] = {
     "straggler": "the other processes wait {share} of the step for {subject}: look at its input, "
     "its clocks and what else runs beside it",
     "update_unfused": "the update{by} is {share} of the step{why}: {fused}",
-    "python": "for {share} of the step{of} the script does something else than torch: logging, "
-    "saving, Python of its own; do it every so many steps or outside the loop",
+    "python": "for {share} of the step{of} the script does something else than call torch{why}: "
+    "logging, saving, Python of its own; do it every so many steps or outside the loop",
     "script_operations": "operations of the script outside model, loss and optimizer{of} are "
     "{share} of the step: do them on all tensors at once (as clip_grad_norm_ does), or more seldom",
     "gradientless": "forward passes without gradients{of} are {share} of the step: if that is "
@@ -204,6 +208,33 @@ def render_method(rank: RankLayers) -> str:
         f"{source}, corrected from {render_seconds(rank.traced_step_s)} as traced to "
         f"{render_seconds(rank.step_s)} of an untraced step: the gaps between {work} are scaled, "
         f"the {work} themselves only where they do not fit."
+    )
+
+
+def render_sampling(sampling: HostSampling | None) -> str | None:
+    """How the host's stacks were sampled and what that cost, in one sentence; None if not tried."""
+    if sampling is None:
+        return None
+    why = "; ".join(clean_text(reason) for reason in sampling.refusals)
+    if not sampling.taken or sampling.rate_hz is None:
+        return f"The host's stacks were not sampled: {why or 'no step was long enough'}."
+    cost = "" if sampling.own_s is None else f", {render_seconds(sampling.own_s)} each"
+    every = (
+        "" if sampling.period_s is None else f" (a timer every {render_seconds(sampling.period_s)})"
+    )
+    waited = sampling.waited_fraction
+    stopped = (
+        f" For {render_percent(waited)} of that time the thread had no core: others' load, which "
+        "stands at the lines it was stopped at."
+        if waited is not None and waited >= LEAST_WAITED_FRACTION
+        else ""
+    )
+    partly = f" Not in all windows: {why}." if why else ""
+    return (
+        f"The host by {sampling.taken:,} sampled stacks of the training thread, "
+        f"{sampling.rate_hz:,.0f} a second{every}{cost}: one is read between two instructions of "
+        f"Python, so that of a call into C the caller's line is known and nothing inside."
+        f"{stopped}{partly}"
     )
 
 

@@ -17,10 +17,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from trainload_worker.frameworks.torch.compiled import compiled_graphs
 from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.frameworks.torch.modules import ModuleNames
-from trainload_worker.frameworks.torch.tracer import Tracer, settle
+from trainload_worker.frameworks.torch.tracer import Tracer, hide_from_compiler, settle
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.events import LayersFailed, ModuleTable, WindowSaved
 from trainload_worker.protocol.spec import LayersSpec
+from trainload_worker.windows.host_stacks import StackSampler
 from trainload_worker.windows.plan import WindowPlan, WindowShape
 from trainload_worker.windows.together import Agreement
 
@@ -66,6 +67,7 @@ class LayerProbe:
         self._agreement = None if spec.plan is None else Agreement(spec.plan, spec.leads)
         self._names = ModuleNames()
         self._tracer = Tracer(self._names)
+        self._stacks = StackSampler()
         self._optimizers: Any = weakref.WeakSet()
         self._leader = Leader()
         self._step = -1
@@ -164,11 +166,17 @@ class LayerProbe:
                 self._give_up(f"steps take {slowdown:.2f} times as long as before the first window")
                 return
             self._tracer.open(memory=shape.purpose == "memory")
-            self._tracer.mark(step)
+            if shape.purpose == "time":
+                hide_from_compiler(StackSampler.HANDLERS)
+                self._stacks.start(self._plan.step_s)
+            self._mark(step)
             self._window = _Window(shape, opened_s, step + 1)
 
+    def _mark(self, step: int) -> None:
+        self._stacks.mark(step, self._tracer.mark)
+
     def _trace(self, window: _Window, step: int) -> None:
-        self._tracer.mark(step)
+        self._mark(step)
         window.last_done = step
         if self._tracer.overflown:
             self._give_up("one step calls too many modules to be traced")
@@ -181,6 +189,7 @@ class LayerProbe:
             self._close(window, window.last_done)
 
     def _close(self, window: _Window, last_step: int) -> None:
+        self._stacks.stop()
         settle(self._device)
         index, steps = self._plan.windows, last_step - window.first_traced + 1
         name = self._spec.file_form.format(index=index)
@@ -188,6 +197,8 @@ class LayerProbe:
         self._window = None
         self._tracer.close(path)
         self._record_modules()
+        if window.shape.purpose == "time":
+            self._events.write(self._stacks.take(index))
         end_s = self._clock()
         cost_s = self._plan.note_window(window.opened_s, end_s, steps, os.path.getsize(path))
         self._events.write(
@@ -223,6 +234,7 @@ class LayerProbe:
         """Traces no more; hooks stay until `detach`, since this may be called from inside one."""
         self._off = True
         self._window = None
+        self._stacks.stop()
         try:
             if self._tracer.active:
                 self._tracer.close(None)

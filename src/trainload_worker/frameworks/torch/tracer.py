@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import warnings
-from typing import Any
+from typing import Any, Iterable
 
 import torch
 from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
@@ -160,6 +160,19 @@ class Tracer:
         except AttributeError:
             found = self._ranges.open = []
         return found
+
+
+def hide_from_compiler(functions: Iterable[Any]) -> None:
+    """Has torch's compiler, where it is in use, run these as they are instead of reading them.
+
+    A signal's handler may run in the midst of a compiled program; without this door of torch the
+    compiler reads it once, which only costs time.
+    """
+    eval_frame = sys.modules.get("torch._dynamo.eval_frame")
+    skip_code = getattr(eval_frame, "skip_code", None)
+    if skip_code is not None:
+        for function in functions:
+            skip_code(function.__code__)
 
 
 def let_go_after_traces() -> bool:
