@@ -29,7 +29,8 @@ Examples:
   trainload run resnet18 --data cifar10:/data/cifar10 --epochs 4 --save-every 2 --top 1,3
   trainload run --resume runs/resnet18-20261115-120000-a1b2c3 --epochs 8 --framework jax
   trainload run train.py -- --epochs 3 --lr 1e-3
-  trainload run train.py --processes 2 --setting cpu0-7+gpu0-1"""
+  trainload run train.py --processes 2 --setting cpu0-7+gpu0-1
+  trainload run resnet18 --processes 2 --batch-size 64 --setting cpu0-1"""
 
 
 def run_verb(
@@ -84,7 +85,11 @@ def run_verb(
     ),
     threads: int | None = typer.Option(None, help="Threads of the framework; default the cores."),
     processes: int = typer.Option(
-        1, help="Processes that run a script together, as torchrun starts them.", min=1, max=64
+        1,
+        help="Processes that train together, as torchrun starts them; a built-in model's (torch) "
+        "share each batch, the cores and the accelerators.",
+        min=1,
+        max=64,
     ),
     out: Path = typer.Option(Path("runs"), help="Folder in which the run directory is made."),
     rate: float = typer.Option(10.0, help="Samples a second, 1 to 100."),
