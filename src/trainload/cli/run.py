@@ -130,7 +130,7 @@ def run_verb(
     from trainload.run import show_as_text
     from trainload.workload import parse_words
 
-    named = {
+    named: dict[str, Any] = {
         "epochs": epochs,
         "batch_size": batch_size,
         "optimizer": optimizer,
@@ -147,7 +147,8 @@ def run_verb(
     }
     options = {name: value for name, value in named.items() if value is not None}
     silent = quiet or as_json
-    _fetch_with_progress(data, cache, quiet=silent)
+    options = {**parse_words(model, words), **options}
+    _fetch_with_progress(options.get("data"), options.get("cache"), quiet=silent)
     with ProgressLine(quiet=silent) as line:
         done = run(
             model,
@@ -171,7 +172,7 @@ def run_verb(
             show=None if silent else show_as_text(line),
             echo=None if silent else line,
             fake=_parse_fake(fake),
-            **{**parse_words(model, words), **options},
+            **options,
         )
     return print_result(done, python, as_json=as_json)
 
@@ -184,7 +185,7 @@ def parse_top(text: str) -> tuple[int, ...]:
     return numbers
 
 
-def _fetch_with_progress(data: str | None, cache: Path | None, *, quiet: bool) -> None:
+def _fetch_with_progress(data: str | None, cache: str | None, *, quiet: bool) -> None:
     """Fetch remote data with a line about how far it is; the workload finds it fetched."""
     from trainload.workload import FetchProgress, cache_folder, fetch_remote, is_address, split_word
 
@@ -199,7 +200,7 @@ def _fetch_with_progress(data: str | None, cache: Path | None, *, quiet: bool) -
         )
 
     with ProgressLine() as line:
-        fetch_remote(place, cache_folder(None if cache is None else str(cache)), tell)
+        fetch_remote(place, cache_folder(cache), tell)
 
 
 def _parse_fake(text: str | None) -> dict[str, Any]:
