@@ -106,15 +106,16 @@ class WorkerFacts:
     ) -> Manifest:
         """The manifest with all that the worker's events tell, and those of other processes."""
         layers = manifest.layers
-        ranks = [self, *(others or {}).values()]
-        obtained = self.obtained if len(ranks) == 1 else _obtained_together(ranks)
+        silent = WorkerFacts(start_s=self.start_s)
+        count = (manifest.processes or 1) if others is not None else 1
+        ranks = [self, *((others or {}).get(rank, silent) for rank in range(1, count))]
+        obtained = self.obtained if count == 1 else _obtained_together(ranks)
+        told = [RecordedRank(obtained=rank.obtained, memory=rank.memory) for rank in ranks]
         return replace(
             manifest,
             software={**manifest.software, **self.software},
             setting=replace(manifest.setting, obtained=obtained),
-            ranks=tuple(RecordedRank(obtained=r.obtained, memory=r.memory) for r in ranks)
-            if others
-            else (),
+            ranks=tuple(told) if count > 1 else (),
             data=self.data,
             model=self.model,
             memory=self.memory,

@@ -49,7 +49,8 @@ class Tally:
         """Adds what the other ranks have counted; every rank then holds the same."""
         count = torch.tensor(self._count, dtype=torch.int64, device=self._cells.device)
         for part in (self._asked_hits, self._cells, self._loss_sum, self._top_hits, count):
-            ranks.add_up(part)
+            if part.numel():
+                ranks.add_up(part)
         self._count = int(count.item())
 
     def read(self) -> Evaluation:
