@@ -19,6 +19,7 @@ from trainload_worker.frameworks.create import (
     create_backend,
     create_layer_probe,
     create_probe,
+    leave_ranks,
     trace_operations,
     watch_layers,
 )
@@ -43,6 +44,7 @@ from trainload_worker.training.checkpoint import Checkpoints, open_resumed
 from trainload_worker.training.feed import loader_notes
 from trainload_worker.training.loop import Course, train, validate
 from trainload_worker.training.prepare import prepare
+from trainload_worker.training.ranks import rank_notes
 from trainload_worker.training.state import Position
 
 
@@ -80,6 +82,9 @@ def _run_to_end(spec: AnySpec, events: EventWriter, stop: StopRequest) -> End:
         stop.ignore()
         # The frames hold what filled the memory; the last words need some of it.
         traceback.clear_frames(error.__traceback__)
+        if stop.reason is not None and isinstance(spec, TrainSpec) and _is_rank(spec):
+            # A rank that obeyed sooner has left: what its peers then meet is no failure.
+            error = Interrupted(stop.reason)
         ending = classify(error, run.phase, program_folder(spec))
         _report(error, ending)
         return ending
@@ -87,7 +92,7 @@ def _run_to_end(spec: AnySpec, events: EventWriter, stop: StopRequest) -> End:
 
 def _last_word(spec: AnySpec, ending: End, lost: int) -> End:
     """One of several processes ends by itself; the run's end is the launcher's to tell."""
-    kind = RankEnd if isinstance(spec, ScriptSpec) and spec.rank is not None else End
+    kind = RankEnd if _is_rank(spec) else End
     return kind(
         outcome=ending.outcome,
         reason=ending.reason,
@@ -96,6 +101,10 @@ def _last_word(spec: AnySpec, ending: End, lost: int) -> End:
         rank=ending.rank,
         signal=ending.signal,
     )
+
+
+def _is_rank(spec: AnySpec) -> bool:
+    return isinstance(spec, (ScriptSpec, TrainSpec)) and spec.rank is not None
 
 
 class _Run:
@@ -126,7 +135,7 @@ class _Run:
         resumed, said = open_resumed(spec)
         backend = create_backend(spec)
         opened = backend.open()
-        remarks = [*notes, *said, *loader_notes(spec)]
+        remarks = [*notes, *said, *loader_notes(spec), *rank_notes(spec)]
         greet(self._events, spec.framework, opened, remarks)
         self._begin("prepare")
         prepared = prepare(spec, Position() if resumed is None else resumed.position)
@@ -160,6 +169,7 @@ class _Run:
                 self._begin("layers")
         finally:
             self._finish(probe, shielded=trained is not backend)
+        leave_ranks(backend, spec)
         self._end()
 
     def _finish(self, probe: Probe, *, shielded: bool) -> None:

@@ -138,7 +138,7 @@ def test_detect_names_the_machine_and_every_meter():
         (["run", "mlp", "--set", "hiden_units=3"], "did you mean 'hidden_units'"),
         (["run", "mlp", "--rate", "1000"], "must lie between 1 and 100 Hz"),
         (["run", "mlp", "--timeout", "-1"], "must be above 0"),
-        (["run", "mlp", "--processes", "2"], "only a script can run in several processes"),
+        (["run", "mlp", "--batch-size", "1", "--processes", "2"], "raise --batch-size"),
         (["run", "mlp", "--processes", "65"], "Invalid value for '--processes'"),
         (["run", "mlp", "--timeout", "nan"], "must be above 0"),
         (["run", "mlp", "--group-column", "video"], "is for a table: give one with --data"),

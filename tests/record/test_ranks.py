@@ -14,12 +14,17 @@ from trainload.record import (
     LayerTracing,
     LineAppender,
     Manifest,
+    WorkerFacts,
     create_run_directory,
     layout,
     open_run,
+    parse_manifest,
     seal_run,
 )
+from trainload.record.manifest import manifest_json
+from trainload.report.run.rows import rank_rows
 from trainload.workload import RecordedScript
+from trainload_worker.protocol.events import MemoryUse, Obtained, SettingTaken
 
 START_S = 1000.0
 MANIFEST = Manifest(
@@ -66,6 +71,35 @@ def run(tmp_path):
     made = create_run_directory(tmp_path, "train", MANIFEST)
     fill(made.path, (0, 1))  # the third ended before its first word
     return made
+
+
+def test_each_process_tells_its_part_of_the_setting_and_its_memory():
+    def facts(cores, threads, peak):
+        made = WorkerFacts(start_s=START_S)
+        note = ("seen by all",)
+        made.add(SettingTaken(Obtained(cores=cores, threads=threads, device="cpu", notes=note)))
+        made.add(MemoryUse(peak_rss_bytes=peak))
+        return made
+
+    manifest = replace(MANIFEST, processes=2)
+    first, second = facts((0, 1), 2, 10), facts((2,), 1, 20)
+    back = first.written_into(manifest, {1: second})
+    obtained = back.setting.obtained
+    assert (obtained.cores, obtained.threads, obtained.notes) == ((0, 1, 2), 3, ("seen by all",))
+    assert obtained.accelerators is None and back.memory.peak_rss_bytes == 10
+    assert [rank.memory.peak_rss_bytes for rank in back.ranks] == [10, 20]
+    assert [rank.obtained.cores for rank in back.ranks] == [(0, 1), (2,)]
+    again = parse_manifest(json.dumps(manifest_json(back)), "the test's record")
+    assert again.ranks == back.ranks
+    rows = dict(rank_rows(back.ranks))
+    assert rows["rank 1"] == "cores 2; 1 threads; device cpu; peak 20 bytes resident"
+    # One that never spoke leaves its place empty, and what is known is the first one's.
+    partly = first.written_into(replace(MANIFEST, processes=3), {2: second})
+    assert [rank.obtained is None for rank in partly.ranks] == [False, True, False]
+    assert partly.setting.obtained == first.obtained
+    assert dict(rank_rows(partly.ranks))["rank 1"] == "not known"
+    alone = first.written_into(replace(MANIFEST, processes=1), {})
+    assert alone.ranks == () and alone.setting.obtained == first.obtained
 
 
 def check_tables(back):

@@ -67,8 +67,9 @@ def run(
     `what` is a built-in model's name, which `options` describe further (`batch_size=32`,
     `epochs=3`, `hidden_units=512`, `data="synthetic"`), or the path of a script, which `arguments`
     belong to; with `resume` it may be left out. `layers` is True for scripts of torch where it is
-    not said. `show` is called about twice a second with how far the run is; `echo` takes what a
-    script prints, while it runs.
+    not said. With `processes` a script runs in several at once, and a built-in model of torch is
+    trained by several, which share each batch. `show` is called about twice a second with how far
+    the run is; `echo` takes what a script prints, while it runs.
 
     TrainloadError where nothing can be started.
     """

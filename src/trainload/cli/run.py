@@ -29,7 +29,8 @@ Examples:
   trainload run resnet18 --data cifar10:/data/cifar10 --epochs 4 --save-every 2 --top 1,3
   trainload run --resume runs/resnet18-20261115-120000-a1b2c3 --epochs 8 --framework jax
   trainload run train.py -- --epochs 3 --lr 1e-3
-  trainload run train.py --processes 2 --setting cpu0-7+gpu0-1"""
+  trainload run train.py --processes 2 --setting cpu0-7+gpu0-1
+  trainload run resnet18 --processes 2 --batch-size 64 --setting cpu0-1"""
 
 
 def run_verb(
@@ -84,7 +85,11 @@ def run_verb(
     ),
     threads: int | None = typer.Option(None, help="Threads of the framework; default the cores."),
     processes: int = typer.Option(
-        1, help="Processes that run a script together, as torchrun starts them.", min=1, max=64
+        1,
+        help="Processes that train together, as torchrun starts them; a built-in model's (torch) "
+        "share each batch, the cores and the accelerators.",
+        min=1,
+        max=64,
     ),
     out: Path = typer.Option(Path("runs"), help="Folder in which the run directory is made."),
     rate: float = typer.Option(10.0, help="Samples a second, 1 to 100."),
@@ -125,7 +130,7 @@ def run_verb(
     from trainload.run import show_as_text
     from trainload.workload import parse_words
 
-    named = {
+    named: dict[str, Any] = {
         "epochs": epochs,
         "batch_size": batch_size,
         "optimizer": optimizer,
@@ -142,7 +147,8 @@ def run_verb(
     }
     options = {name: value for name, value in named.items() if value is not None}
     silent = quiet or as_json
-    _fetch_with_progress(data, cache, quiet=silent)
+    options = {**parse_words(model, words), **options}
+    _fetch_with_progress(options.get("data"), options.get("cache"), quiet=silent)
     with ProgressLine(quiet=silent) as line:
         done = run(
             model,
@@ -166,7 +172,7 @@ def run_verb(
             show=None if silent else show_as_text(line),
             echo=None if silent else line,
             fake=_parse_fake(fake),
-            **{**parse_words(model, words), **options},
+            **options,
         )
     return print_result(done, python, as_json=as_json)
 
@@ -179,7 +185,7 @@ def parse_top(text: str) -> tuple[int, ...]:
     return numbers
 
 
-def _fetch_with_progress(data: str | None, cache: Path | None, *, quiet: bool) -> None:
+def _fetch_with_progress(data: str | None, cache: str | None, *, quiet: bool) -> None:
     """Fetch remote data with a line about how far it is; the workload finds it fetched."""
     from trainload.workload import FetchProgress, cache_folder, fetch_remote, is_address, split_word
 
@@ -194,7 +200,7 @@ def _fetch_with_progress(data: str | None, cache: Path | None, *, quiet: bool) -
         )
 
     with ProgressLine() as line:
-        fetch_remote(place, cache_folder(None if cache is None else str(cache)), tell)
+        fetch_remote(place, cache_folder(cache), tell)
 
 
 def _parse_fake(text: str | None) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from trainload.record.parts import (
     Processes,
     RecordedMeter,
     RecordedQuantity,
+    RecordedRank,
     RecordedSetting,
     SamplerUse,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "Processes",
     "RecordedMeter",
     "RecordedQuantity",
+    "RecordedRank",
     "RecordedSetting",
     "Run",
     "RunDirectory",

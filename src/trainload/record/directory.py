@@ -120,7 +120,7 @@ def abandoned_manifest(run_dir: Path, manifest: Manifest) -> Manifest:
     last_s = max(filter(None, times), default=None)
     clock = manifest.clock
     return replace(
-        facts.written_into(manifest),
+        facts.written_into(manifest, others),
         outcome=outcome,
         outcome_reason=reason,
         clock=None if clock is None else replace(clock, end_s=last_s),

@@ -3,14 +3,22 @@
 Reads events only; step by step tables are made when sealing.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainload.record.layout import events_file
 from trainload.record.lines import read_events
 from trainload.record.manifest import Manifest
-from trainload.record.parts import LayerTracing, Phase, RecordedModel, SavedCheckpoint
+from trainload.record.parts import (
+    LayerTracing,
+    Phase,
+    RecordedModel,
+    RecordedRank,
+    SavedCheckpoint,
+)
 from trainload.record.traces import ranks_of
 from trainload_worker.protocol import events as said
 
@@ -93,13 +101,21 @@ class WorkerFacts:
         layers = self.layers_failure
         return steps + ([] if layers is None else [f"layers were no longer traced: {layers}"])
 
-    def written_into(self, manifest: Manifest) -> Manifest:
-        """The manifest with all that the worker's events tell."""
+    def written_into(
+        self, manifest: Manifest, others: Mapping[int, WorkerFacts] | None = None
+    ) -> Manifest:
+        """The manifest with all that the worker's events tell, and those of other processes."""
         layers = manifest.layers
+        silent = WorkerFacts(start_s=self.start_s)
+        count = (manifest.processes or 1) if others is not None else 1
+        ranks = [self, *((others or {}).get(rank, silent) for rank in range(1, count))]
+        obtained = self.obtained if count == 1 else _obtained_together(ranks)
+        told = [RecordedRank(obtained=rank.obtained, memory=rank.memory) for rank in ranks]
         return replace(
             manifest,
             software={**manifest.software, **self.software},
-            setting=replace(manifest.setting, obtained=self.obtained),
+            setting=replace(manifest.setting, obtained=obtained),
+            ranks=tuple(told) if count > 1 else (),
             data=self.data,
             model=self.model,
             memory=self.memory,
@@ -153,6 +169,27 @@ class WorkerFacts:
     def _note_time(self, value: float | None) -> None:
         if value is not None and (self.last_s is None or value > self.last_s):
             self.last_s = value
+
+
+def _obtained_together(ranks: Sequence[WorkerFacts]) -> said.Obtained | None:
+    """What all processes have of the setting; that of the first where one never said.
+
+    Processes of a script may share cores; its threads are those of all.
+    """
+    parts = [rank.obtained for rank in ranks if rank.obtained is not None]
+    if len(parts) < len(ranks):
+        return ranks[0].obtained
+    cores = [part.cores for part in parts if part.cores is not None]
+    threads = [part.threads for part in parts if part.threads is not None]
+    cards = [part.accelerators for part in parts if part.accelerators is not None]
+    whole = len(parts)
+    return replace(
+        parts[0],
+        cores=tuple(sorted(set().union(*cores))) if len(cores) == whole else None,
+        threads=sum(threads) if len(threads) == whole else None,
+        accelerators=sum(cards, ()) if len(cards) == whole else None,
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+    )
 
 
 def load_facts(run_dir: Path, start_s: float, rank: int = 0) -> tuple[WorkerFacts, int]:

@@ -25,6 +25,7 @@ from trainload.record.parts import (
     Processes,
     RecordedMeter,
     RecordedModel,
+    RecordedRank,
     RecordedSetting,
     SamplerUse,
     SavedCheckpoint,
@@ -35,7 +36,7 @@ from trainload_worker.protocol.events import DataReady, MemoryUse
 from trainload_worker.protocol.outcomes import Outcome
 
 FORMAT = 1
-FORMAT_MINOR = 2
+FORMAT_MINOR = 3
 """Grows with every field added; an older trainload still reads what it knows."""
 OLDEST_FORMAT = 1
 
@@ -76,6 +77,8 @@ class Manifest:
     checkpoints: tuple[SavedCheckpoint, ...] = ()
     processes: int | None = 1
     """How many processes train together; the first one, of rank 0, speaks for the run."""
+    ranks: tuple[RecordedRank, ...] = ()
+    """Each of them, in the order of ranks; empty where one trained alone."""
     phases: tuple[Phase, ...] = ()
     training_completed: bool | None = None
     """Whether the training itself reached its end, whatever became of the measurement."""

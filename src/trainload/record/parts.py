@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trainload.hardware import Setting
-from trainload_worker.protocol.events import ModelBuilt, Obtained
+from trainload_worker.protocol.events import MemoryUse, ModelBuilt, Obtained
 
 OverheadVerdict = Literal["resolved", "not_resolvable", "not_measured"]
 Provenance = Literal["measured", "derived", "unavailable"]
@@ -40,6 +40,15 @@ class RecordedSetting:
     resolved: Setting | None = None
     obtained: Obtained | None = None
     """None where the worker never said."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedRank:
+    """One of several processes that trained together, in its own words."""
+
+    obtained: Obtained | None = None
+    """Its part of the setting; None where it never said."""
+    memory: MemoryUse = MemoryUse()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs"))
     parser.add_argument("--rate", type=float, default=10.0, help="samples a second, 1 to 100")
     parser.add_argument("--timeout", type=float, help="seconds after which the run is ended")
-    parser.add_argument("--processes", type=int, default=1, help="run a script in several")
+    parser.add_argument("--processes", type=int, default=1, help="train in several")
     parser.add_argument("--layers", action=argparse.BooleanOptionalAction, help="trace layers")
     parser.add_argument("--layer-budget", type=float, default=0.03, help="share of the time")
     parser.add_argument("--seed", type=int, default=0)

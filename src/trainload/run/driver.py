@@ -184,9 +184,10 @@ def worker_spec(request: RunRequest, recording: Recording) -> AnySpec:
     )
     events_path = str(path / layout.EVENTS)
     layers = _layers_spec(request, str(path))
+    work: TrainSpec | ScriptSpec
     if isinstance(workload, Workload):
         continues = request.continues
-        return TrainSpec(
+        work = TrainSpec(
             events_path=events_path,
             framework=request.framework,
             graph=workload.graph.to_spec(),
@@ -201,9 +202,10 @@ def worker_spec(request: RunRequest, recording: Recording) -> AnySpec:
             resume=None if continues is None else ResumeSpec(str(continues.path.resolve())),
             validate_only=request.validate_only,
         )
-    script = _script_spec(request, workload, events_path, setting, layers)
+    else:
+        work = _script_spec(request, workload, events_path, setting, layers)
     if request.processes == 1:
-        return script
+        return work
     ranks = tuple(
         RankFiles(str(path / layout.events_file(rank)), layout.window_form(rank))
         for rank in range(request.processes)
@@ -213,7 +215,7 @@ def worker_spec(request: RunRequest, recording: Recording) -> AnySpec:
         command=tuple(worker_command(request.python)),
         ranks=ranks,
         setting=setting,
-        script=script,
+        work=work,
         parent_pid=os.getpid(),
     )
 

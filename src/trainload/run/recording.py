@@ -122,9 +122,10 @@ class Recording:
         self._take(self._events.read_rest())
         ending = self._ending(exit_status, stopped_by, stop_reason)
         outcome, reason = decide_outcome(ending)
-        self.warnings += rank_warnings(load_other_ranks(self.path, self.start_s))
+        others = load_other_ranks(self.path, self.start_s)
+        self.warnings += rank_warnings(others)
         self.warnings += self.facts.checkpoint_failures
-        manifest = self.facts.written_into(self.run.manifest)
+        manifest = self.facts.written_into(self.run.manifest, others)
         if self.sampling is not None:
             manifest = replace(
                 manifest,

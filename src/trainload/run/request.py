@@ -20,7 +20,7 @@ from trainload.workload import (
     looks_like_script,
     script_workload,
 )
-from trainload_worker.protocol.offers import DEFAULT_FRAMEWORK
+from trainload_worker.protocol.offers import DEFAULT_FRAMEWORK, list_offers
 
 RATE_LOW_HZ, RATE_HIGH_HZ = 1.0, 100.0
 MAX_PROCESSES = 64
@@ -45,7 +45,7 @@ class RunRequest:
     layer_budget: float | None = None
     """Share of the training time that tracing layers may cost; None: layers are not traced."""
     processes: int = 1
-    """How many processes run the script together, as `torchrun --nproc-per-node` starts them."""
+    """How many processes train together, as `torchrun --nproc-per-node` starts them."""
     fake: Mapping[str, Any] = field(default_factory=dict)
     """Options of the fake framework, for tests of everything around a training."""
     tegrastats_path: str | None = None
@@ -67,10 +67,8 @@ class RunRequest:
             raise UsageError(
                 f"--processes {self.processes}: must lie between 1 and {MAX_PROCESSES}"
             )
-        if self.processes > 1 and not isinstance(self.workload, ScriptWorkload):
-            raise UsageError(
-                f"--processes {self.processes}: only a script can run in several processes"
-            )
+        if self.processes > 1 and isinstance(self.workload, Workload):
+            self._check_ranks(self.workload.training.batch_size)
         loader = self.workload.training.loader if isinstance(self.workload, Workload) else None
         if find_framework(self.framework).native_loader is None and loader == "native":
             raise UsageError(
@@ -84,6 +82,36 @@ class RunRequest:
             )
         if self.timeout_s is not None and not 0 < self.timeout_s < float("inf"):
             raise UsageError(f"--timeout {self.timeout_s:g}: must be above 0 seconds")
+
+    def _check_ranks(self, batch_size: int) -> None:
+        """UsageError where a built-in model cannot be trained by so many processes."""
+        count, setting = self.processes, self.setting
+        asked, cards = f"--processes {count}", len(setting.accelerators)
+        if not find_framework(self.framework).ranks:
+            able = ", ".join(offer.name for offer in list_offers() if offer.ranks)
+            raise UsageError(
+                f"{asked}: {self.framework} trains a built-in model in one process; {able} can"
+            )
+        if batch_size < count:
+            raise UsageError(
+                f"{asked}: a batch of {batch_size} has too few examples for one each; "
+                "raise --batch-size, which is that of all processes together"
+            )
+        if len(setting.cores) < count:
+            raise UsageError(
+                f"{asked}: setting {setting.text} has {len(setting.cores)} cores; each process "
+                "needs one of its own"
+            )
+        if self.asked.threads is not None and self.asked.threads < count:
+            raise UsageError(
+                f"{asked}: --threads {self.asked.threads} is of all processes together; "
+                f"give at least {count}"
+            )
+        if cards and cards != count:
+            raise UsageError(
+                f"{asked}: setting {setting.text} has {cards} accelerators, and each process "
+                f"trains on one; choose {count}, or none, as in --setting {_cores_text(setting)}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +191,11 @@ def _request(
 def traces_layers_by_default(model: str, framework: str) -> bool:
     """Whether layers are traced where nobody said: in scripts, whose inside nobody knows."""
     return find_framework(framework).script_layers and looks_like_script(model)
+
+
+def _cores_text(setting: Setting) -> str:
+    """The setting without its accelerators."""
+    return setting.text.partition("+")[0]
 
 
 def _choose_workload(

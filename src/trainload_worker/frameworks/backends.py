@@ -103,6 +103,13 @@ class KeptBackend(Backend, Protocol):
         """Where its steps take their rows from; there once the model is built."""
 
 
+class RankedBackend(KeptBackend, Protocol):
+    """A backend that can be one of several ranks."""
+
+    def leave(self) -> None:
+        """Parts from the other ranks, when all of them are done."""
+
+
 class Probe(Protocol):
     """Watches a user's program from inside; never stops it."""
 

@@ -12,6 +12,7 @@ from trainload_worker.frameworks.backends import (
     LayerSummary,
     Opened,
     Probe,
+    RankedBackend,
     StepFollower,
     StepSeer,
 )
@@ -29,11 +30,19 @@ def create_backend(spec: TrainSpec) -> KeptBackend:
     if precision not in offer.precisions:
         known = " or ".join(offer.precisions)
         raise SpecError(f"{offer.name} trains in {known} here, not in {precision}")
+    if spec.rank is not None and not offer.ranks:
+        raise SpecError(f"{offer.name} trains a built-in model in one process")
     if spec.setting.threads is not None:
         for name in offer.thread_variables:
             os.environ[name] = str(spec.setting.threads)
     backend: KeptBackend = _import(offer, "backend").create(spec)
     return backend
+
+
+def leave_ranks(backend: KeptBackend, spec: TrainSpec) -> None:
+    """Parts from the other ranks of a training that is done; does nothing for one alone."""
+    if spec.rank is not None:
+        cast("RankedBackend", backend).leave()
 
 
 def create_probe(framework: str, events: EventWriter) -> tuple[StepSeer, Opened]:

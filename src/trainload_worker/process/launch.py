@@ -1,4 +1,4 @@
-"""Runs a script in several processes at once, as torchrun does on one machine, and ends them all.
+"""Runs one training in several processes, as torchrun does on one machine, and ends them all.
 
 Every rank is a worker of its own with its own record; what they compute is none of this file's
 business, and no framework is loaded here.
@@ -14,14 +14,14 @@ import signal
 import socket
 import subprocess
 import time
-from dataclasses import replace
 from typing import Any, Mapping
 
+from trainload_worker.process.ranks import rank_environment, rank_spec
 from trainload_worker.process.signals import DRIVER_DIED, StopRequest
 from trainload_worker.protocol.checked import CheckError
 from trainload_worker.protocol.events import End, RankEnd, parse_event
 from trainload_worker.protocol.outcomes import EXIT_EVENTS_LOST
-from trainload_worker.protocol.spec import LaunchSpec, ScriptSpec, dump_spec
+from trainload_worker.protocol.spec import LaunchSpec, dump_spec
 
 SETTLE_S = 1.0
 """How long ranks may end by themselves after the first trouble: each leaves its own last word."""
@@ -38,7 +38,6 @@ _LAST_READS = 16
 _LINE_BYTES = 1 << 16
 _TAIL_BYTES = 1 << 16
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|[\r\n])")
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def launch_ranks(spec: LaunchSpec, stop: StopRequest) -> End:
@@ -51,52 +50,6 @@ def launch_ranks(spec: LaunchSpec, stop: StopRequest) -> End:
         finally:
             launcher.kill()
     return launcher.ending()
-
-
-def rank_environment(
-    base: Mapping[str, str], rank: int, count: int, port: int, threads: int | None
-) -> dict[str, str]:
-    """The variables that torchrun gives a rank on one machine, and its share of the threads.
-
-    Those of another launcher around this one are not handed down: they speak of its own ranks.
-    """
-    kept = {k: v for k, v in base.items() if not k.startswith("TORCHELASTIC_")}
-    share = {} if threads is None else dict.fromkeys(_THREADS, str(max(1, threads // count)))
-    return {
-        **kept,
-        **share,
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(count),
-        "LOCAL_WORLD_SIZE": str(count),
-        "GROUP_RANK": "0",
-        "GROUP_WORLD_SIZE": "1",
-        "ROLE_NAME": "default",
-        "ROLE_RANK": str(rank),
-        "ROLE_WORLD_SIZE": str(count),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "TORCH_NCCL_ASYNC_ERROR_HANDLING": base.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
-        "TORCHELASTIC_RUN_ID": f"trainload-{os.getpid()}",
-        "TORCHELASTIC_RESTART_COUNT": "0",
-        "TORCHELASTIC_MAX_RESTARTS": "0",
-        # The first rank keeps the store: there is no agent that would.
-        "TORCHELASTIC_USE_AGENT_STORE": "False",
-    }
-
-
-def rank_spec(spec: LaunchSpec, rank: int) -> ScriptSpec:
-    """The specification of one rank."""
-    files, layers = spec.ranks[rank], spec.script.layers
-    if layers is not None:
-        layers = replace(layers, file_form=files.window_form, leads=rank == 0)
-    return replace(
-        spec.script,
-        events_path=files.events_path,
-        rank=rank,
-        parent_pid=os.getpid(),
-        layers=layers,
-    )
 
 
 class _Launcher:

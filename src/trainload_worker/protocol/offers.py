@@ -62,6 +62,8 @@ class Offer:
     """Devices, `cpu` and `cuda`, on which layers of built-in models are told apart."""
     native_loader: Optional[NativeLoader] = None
     """Its own input pipeline (`loader.py`); None where the cache alone brings rows."""
+    ranks: bool = False
+    """Whether built-in models train in several processes together (`ranks.py`)."""
     op_trace: bool = False
     """Whether a step's operations can be traced without running it (`fake_step/`)."""
     hidden: bool = False

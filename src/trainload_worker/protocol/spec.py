@@ -67,6 +67,26 @@ class ResumeSpec:
 
 
 @dataclass(frozen=True)
+class RankSpec:
+    """Which of several processes that train one model this is."""
+
+    number: Annotated[int, Bounds(low=0)]
+    count: Annotated[int, Bounds(low=2)]
+
+    def share(self, total: int) -> slice:
+        """This rank's part of so many things in order; parts differ by one at most."""
+        return slice(*self._bounds(total))
+
+    def share_count(self, total: int) -> int:
+        """How many of so many things are this rank's."""
+        first, last = self._bounds(total)
+        return last - first
+
+    def _bounds(self, total: int) -> Tuple[int, int]:
+        return self.number * total // self.count, (self.number + 1) * total // self.count
+
+
+@dataclass(frozen=True)
 class TrainSpec:
     """All that a run of a layer graph needs to know."""
 
@@ -85,6 +105,8 @@ class TrainSpec:
     resume: Optional[ResumeSpec] = None
     validate_only: bool = False
     """Trains nothing: the checkpoint of `resume` is scored on the validation rows."""
+    rank: Optional[RankSpec] = None
+    """None where one process trains alone."""
     task: Literal["train"] = "train"
     format: Literal[2] = 2
 
@@ -116,15 +138,15 @@ class RankFiles:
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """All that is needed to run a user's script in several processes at once."""
+    """All that is needed to run a script, or train a graph, in several processes at once."""
 
     events_path: str
     command: Tuple[str, ...]
     """Starts a worker, which reads its own specification from standard input."""
     ranks: Tuple[RankFiles, ...]
     setting: SettingSpec
-    script: ScriptSpec
-    """That of a rank, but for its number and its files."""
+    work: Union[ScriptSpec, TrainSpec]
+    """That of a rank, but for its number, its files and its share of the setting."""
     parent_pid: Optional[int] = None
     task: Literal["launch"] = "launch"
     format: Literal[2] = 2

@@ -17,6 +17,7 @@ from trainload_worker.errors import GraphError
 from trainload_worker.protocol.data import CsvData, ImageData, KeypointData, SyntheticData
 from trainload_worker.protocol.events import DataReady
 from trainload_worker.protocol.spec import TrainSpec
+from trainload_worker.training.ranks import count_visited
 from trainload_worker.training.state import Position
 
 LISTED_CLASSES = 1000
@@ -90,7 +91,7 @@ def prepare(spec: TrainSpec, start: Position = Position()) -> Prepared:  # noqa:
     if isinstance(data, CsvData):
         standardise(dataset, split.train_rows)
     _check_fit(spec, dataset)
-    rows = _count_visited(spec, len(split.train_rows))
+    rows = count_visited(spec, len(split.train_rows))
     batch_size = spec.training.batch_size
     steps_per_epoch = math.ceil(rows / batch_size)
     if start.rows >= rows:  # an epoch of other data was longer
@@ -118,14 +119,6 @@ def _load(spec: TrainSpec) -> Dataset:
         native = spec.training.loader == "native"
         return load_images(data, with_files=native and data.kind in ("folder", "subset"))
     return load_npy(data)
-
-
-def _count_visited(spec: TrainSpec, train_rows: int) -> int:
-    """All training rows, but a single last one where batch norm would stand on one value."""
-    batch_size = spec.training.batch_size
-    normed = any(layer.kind == "batch_norm" for layer in spec.graph.layers)
-    single = train_rows % batch_size == 1 and 1 < batch_size < train_rows
-    return train_rows - 1 if normed and single else train_rows
 
 
 def _check_fit(spec: TrainSpec, dataset: Dataset) -> None:

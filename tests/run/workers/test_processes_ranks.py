@@ -8,9 +8,9 @@ import subprocess
 import sys
 import textwrap
 import time
-from pathlib import Path
 
 import pytest
+from living_processes import processes_of
 
 from trainload.errors import RecordError, UsageError
 from trainload.record import open_run
@@ -71,19 +71,6 @@ def prepare(tmp_path):
         )
 
     return make
-
-
-def processes_of(folder):
-    """Ids of the living processes that have a file of this folder open."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            links = [os.readlink(link) for link in (entry / "fd").iterdir()]
-        except OSError:
-            continue
-        if any(link.startswith(str(folder)) for link in links) and int(entry.name) != os.getpid():
-            found.append(int(entry.name))
-    return found
 
 
 def test_two_processes_of_one_training_make_one_record(prepare, monkeypatch):
@@ -211,7 +198,6 @@ def test_the_driver_takes_all_ranks_along(tmp_path, number):
     [
         ("train.py", 0, "must lie between 1 and 64"),
         ("train.py", 65, "must lie between 1 and 64"),
-        ("mlp", 2, "only a script can run in several processes"),
     ],
 )
 def test_what_cannot_run_in_several_processes_is_refused(tmp_path, model, processes, words):

@@ -14,7 +14,7 @@ import pytest
 from worker_specs import SOURCE_FOLDER, load_events, run_worker, spawn_worker
 
 from trainload_worker.errors import SpecError
-from trainload_worker.process.launch import rank_environment, rank_spec
+from trainload_worker.process.ranks import rank_environment, rank_spec
 from trainload_worker.protocol.spec import LaunchSpec, ScriptSpec, dump_spec, parse_spec
 
 # Stands in for a worker: does what its own argument of the script says.
@@ -64,7 +64,7 @@ def make_launch(folder: Path, *programs: str, **changes: Any) -> dict[str, Any]:
     return {
         **common,
         "task": "launch",
-        "script": {**common, **script, "arguments": list(programs), "layers": layers},
+        "work": {**common, **script, "arguments": list(programs), "layers": layers},
         "command": [sys.executable, "-c", RANK_PROGRAM],
         "ranks": [
             {"events_path": str(folder / name), "window_form": f"window-{name}-{{index}}.json"}

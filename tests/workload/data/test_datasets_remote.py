@@ -1,5 +1,7 @@
 """Remote data: fetched once, gone on with, checked, and brought up to date."""
 
+import base64
+import hashlib
 import json
 import os
 import sys
@@ -98,12 +100,72 @@ def test_an_interrupted_file_is_gone_on_with(tmp_path, memory, monkeypatch):
     assert sorted(path.name for path in copy.iterdir()) == ["1.bin"]
 
 
+def test_a_source_that_cannot_seek_is_fetched_anew(tmp_path, memory, monkeypatch):
+    memory.pipe("/set/1.bin", b"0123456789")
+    original, breaks = type(memory).open, [True, False]
+
+    class Stream:
+        def __init__(self, inner):
+            self.inner, self.broken = inner, breaks.pop(0)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.inner.close()
+
+        def seek(self, place):
+            if place:
+                raise ValueError("Cannot seek streaming HTTP file")
+
+        def read(self, _):
+            if self.broken and self.inner.tell():
+                raise ConnectionError("the line is dead")
+            return self.inner.read(4)
+
+    monkeypatch.setattr(type(memory), "open", lambda self, *a, **k: Stream(original(self, *a, **k)))
+    with pytest.raises(WorkloadError, match="the line is dead"):
+        fetch_remote("memory://set", tmp_path)
+    copy = fetch_remote("memory://set", tmp_path)
+    assert (copy / "1.bin").read_bytes() == b"0123456789"
+
+
+@pytest.mark.parametrize(
+    ("told", "complaint"),
+    [
+        ({"size": 6}, "1.bin gave 5 bytes, its listing says 6 bytes; run again"),
+        ({"size": None}, "the size of 1.bin is not told"),
+        ({"md5Hash": "AAAAAAAAAAAAAAAAAAAAAA=="}, "gave other bytes than its MD5 says"),
+    ],
+)
+def test_a_copy_that_is_not_what_was_listed_is_refused(
+    tmp_path, memory, monkeypatch, told, complaint
+):
+    memory.pipe("/set/1.bin", b"right")
+    find = type(memory).find
+    changed = {**told}
+
+    def listing(self, *arguments, **options):
+        found = find(self, *arguments, **options)
+        return {path: {**info, **changed} for path, info in found.items()}
+
+    monkeypatch.setattr(type(memory), "find", listing)
+    with pytest.raises(WorkloadError, match=complaint):
+        fetch_remote("memory://set", tmp_path)
+    assert not list(tmp_path.rglob("1.bin*.part"))
+    changed.clear()
+    changed["md5Hash"] = base64.b64encode(hashlib.md5(b"right").digest()).decode()
+    changed["size"] = 5
+    assert (fetch_remote("memory://set", tmp_path) / "1.bin").read_bytes() == b"right"
+
+
 def test_progress_is_told(tmp_path, memory):
     memory.pipe("/set/1.bin", b"123")
     memory.pipe("/set/2.bin", b"4567")
     seen = []
     fetch_remote("memory://set", tmp_path, seen.append)
-    assert [(p.files, p.fetched_bytes, p.total_bytes) for p in seen] == [(0, 0, 7), (1, 3, 7)]
+    told = [(p.files, p.fetched_bytes, p.total_bytes) for p in seen]
+    assert told == [(0, 0, 7), (0, 3, 7), (1, 3, 7), (1, 7, 7)], "inside of large files too"
 
 
 def test_nothing_there_and_an_unknown_protocol_are_told(tmp_path, memory):

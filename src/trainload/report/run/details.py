@@ -8,6 +8,7 @@ from trainload.report.run.rows import (
     machine_rows,
     meter_rows,
     quality_rows,
+    rank_rows,
     setting_rows,
     software_rows,
     workload_rows,
@@ -36,7 +37,10 @@ def render_details_section(view: RunView) -> str:
         render_details(
             "Machine", render_pairs([*machine_rows(manifest.machine), *job_rows(manifest.job)])
         ),
-        render_details("Setting", render_pairs(setting_rows(manifest.setting))),
+        render_details(
+            "Setting",
+            render_pairs([*setting_rows(manifest.setting), *rank_rows(manifest.ranks)]),
+        ),
         render_details("Software", render_pairs(software_rows(manifest.software))),
         render_details("Workload", render_pairs(workload_rows(manifest))),
         render_details("Layers", layer_table) if layers else "",

@@ -12,7 +12,13 @@ from trainload.analyse import ColumnSummary, EnergySummary, EpochScore, RunSumma
 from trainload.analyse.columns import metered_quantities
 from trainload.checked import to_json
 from trainload.hardware import Job, Machine
-from trainload.record import Manifest, RecordedMeter, RecordedQuantity, RecordedSetting
+from trainload.record import (
+    Manifest,
+    RecordedMeter,
+    RecordedQuantity,
+    RecordedRank,
+    RecordedSetting,
+)
 from trainload.report.run.headline import Row, loss_row
 from trainload.report.wording import (
     clean_text,
@@ -30,6 +36,7 @@ from trainload.units import (
     unit_of,
 )
 from trainload.workload import RecordedGraph, RecordedScript, RecordedWatch
+from trainload_worker.protocol.events import Obtained
 
 _GPU_LOAD = re.compile(r"gpu(\d+)_load_fraction")
 WHOLE_FRACTION = 0.95
@@ -247,14 +254,28 @@ def setting_rows(setting: RecordedSetting) -> list[Row]:
         rows.append(("resolved", f"{clean_text(resolved.text)}, {resolved.threads} threads"))
     if obtained is None:
         return [*rows, ("obtained", "not known: the worker did not say")]
-    rows.append(
-        (
-            "obtained",
-            f"cores {render_list(obtained.cores)}; {obtained.threads or MISSING} threads; "
-            f"device {clean_text(obtained.device or MISSING)}",
+    return [*rows, ("obtained", _obtained(obtained))]
+
+
+def rank_rows(ranks: Iterable[RecordedRank]) -> Iterator[Row]:
+    """What each of several processes had of the setting, and its own peaks of memory."""
+    for number, rank in enumerate(ranks):
+        memory = rank.memory
+        peaks = (
+            ("resident", memory.peak_rss_bytes),
+            ("allocated on its device", memory.peak_allocated_bytes),
         )
+        told = [f"{render_bytes(size)} {words}" for words, size in peaks if size is not None]
+        held = f"; peak {', '.join(told)}" if told else ""
+        part = "not known" if rank.obtained is None else _obtained(rank.obtained)
+        yield f"rank {number}", part + held
+
+
+def _obtained(obtained: Obtained) -> str:
+    return (
+        f"cores {render_list(obtained.cores)}; {obtained.threads or MISSING} threads; "
+        f"device {clean_text(obtained.device or MISSING)}"
     )
-    return rows
 
 
 def workload_rows(manifest: Manifest) -> list[Row]:

@@ -7,13 +7,15 @@ Imports fsspec when an address is given, and writes inside the cache folder only
     CACHE/remote/KEY/fetched.jsonl  a line for each whole file: its remote state, size and SHA-256
 """
 
+import base64
 import fcntl
 import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,6 +23,8 @@ from trainload.errors import WorkloadError
 
 _BLOCK_BYTES = 4 << 20
 _STATE_FIELDS = ("size", "ETag", "etag", "md5Hash", "mtime", "LastModified", "updated", "created")
+_MD5_FIELD = "md5Hash"
+"""Of Google's storage. An ETag is an MD5 only sometimes, and nothing says when."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +32,7 @@ class FetchProgress:
     """How far the fetching of an address has come."""
 
     files: int
+    """Those that are done."""
     total_files: int
     fetched_bytes: int
     total_bytes: int
@@ -108,17 +113,16 @@ class _Copy:
         done = 0
         with self._log.open("a", encoding="utf-8") as log:
             for number, (name, entry) in enumerate(self._listing.items()):
-                if tell is not None:
-                    tell(
-                        FetchProgress(
-                            files=number,
-                            total_files=len(self._listing),
-                            fetched_bytes=done,
-                            total_bytes=total,
-                        )
-                    )
+                begun = FetchProgress(
+                    files=number,
+                    total_files=len(self._listing),
+                    fetched_bytes=done,
+                    total_bytes=total,
+                )
+                tell_at = partial(_tell_inside, tell, begun)
+                tell_at(0)
                 if not self._is_current(name, entry, known.get(name)):
-                    line = {"name": name, **self._fetch(name, entry)}
+                    line = {"name": name, **self._fetch(name, entry, tell_at)}
                     log.write(json.dumps(line) + "\n")
                     log.flush()
                 done += entry["size"]
@@ -136,6 +140,11 @@ class _Copy:
             name = path[len(root) :].strip("/") or PurePosixPath(path).name
             if ".." in PurePosixPath(name).parts or name.endswith(".part"):
                 raise WorkloadError(f"{self._address}: the file name {name!r} cannot be kept")
+            if info.get("size") is None:
+                raise WorkloadError(
+                    f"{self._address}: the size of {name} is not told, so that a copy could not "
+                    "be checked; fetch it yourself and give its path"
+                )
             state = {key: str(info[key]) for key in _STATE_FIELDS if info.get(key) is not None}
             listing[name] = {"path": path, "size": int(info["size"]), "state": state}
         return listing
@@ -173,7 +182,7 @@ class _Copy:
         # A file that nobody touched since is not read again: hashing all would take minutes.
         return found.st_mtime_ns == known.get("mtime_ns") or _hash(local) == known.get("sha256")
 
-    def _fetch(self, name: str, entry: Any) -> dict[str, Any]:
+    def _fetch(self, name: str, entry: Any, tell_at: Callable[[int], None]) -> dict[str, Any]:
         local = self._files / name
         local.parent.mkdir(parents=True, exist_ok=True)
         part, state = Path(f"{local}.part"), Path(f"{local}.part.state")
@@ -181,19 +190,19 @@ class _Copy:
         if not (part.exists() and state.exists() and state.read_text(encoding="utf-8") == text):
             part.unlink(missing_ok=True)
             state.write_text(text, encoding="utf-8")
-        digest = hashlib.sha256()
         with part.open("a+b") as target:
-            target.seek(0)
-            while block := target.read(_BLOCK_BYTES):
-                digest.update(block)
-            self._copy_rest(entry, target, digest)
+            self._copy_rest(entry, target, tell_at)
             target.flush()
             os.fsync(target.fileno())
             size = target.tell()
-        if size != entry["size"]:
+        wrong = None if size == entry["size"] else f"{size} bytes"
+        told = entry["state"].get(_MD5_FIELD)
+        if wrong is None and told is not None and _md5(part) != told:
+            wrong = "other bytes than its MD5 says"
+        if wrong is not None:
             part.unlink()
             raise WorkloadError(
-                f"{self._address}: {name} gave {size} bytes, its listing says {entry['size']}; "
+                f"{self._address}: {name} gave {wrong}, its listing says {entry['size']} bytes; "
                 "run again"
             )
         part.replace(local)
@@ -202,21 +211,40 @@ class _Copy:
             "state": entry["state"],
             "size": size,
             "mtime_ns": local.stat().st_mtime_ns,
-            "sha256": digest.hexdigest(),
+            "sha256": _hash(local),
         }
 
-    def _copy_rest(self, entry: Any, target: Any, digest: Any) -> None:
-        """Go on after what is there; what was fetched stays when the connection breaks."""
+    def _copy_rest(self, entry: Any, target: Any, tell_at: Callable[[int], None]) -> None:
+        """Go on after what is there; what was fetched stays when the connection breaks.
+
+        A source that cannot begin in its middle, as some web servers, is fetched anew.
+        """
         try:
             with self._filesystem.open(entry["path"], "rb") as source:
-                source.seek(target.tell())
+                try:
+                    source.seek(target.seek(0, os.SEEK_END))
+                except (ValueError, OSError):
+                    target.truncate(0)
                 while block := source.read(_BLOCK_BYTES):
                     target.write(block)
-                    digest.update(block)
+                    tell_at(target.tell())
         except Exception as error:  # each file system has its own errors
             raise WorkloadError(
                 f"cannot fetch {self._address}: {_first_line(error)}; run again to go on"
             ) from error
+
+
+def _tell_inside(tell: Tell | None, begun: FetchProgress, file_bytes: int) -> None:
+    """Tell of so many bytes more than when a file was begun."""
+    if tell is not None:
+        tell(replace(begun, fetched_bytes=begun.fetched_bytes + file_bytes))
+
+
+def _md5(path: Path) -> str:
+    """As listings write it."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False))
+    return base64.b64encode(digest.digest()).decode("ascii")
 
 
 def _hash(path: Path) -> str:

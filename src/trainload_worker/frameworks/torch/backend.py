@@ -1,6 +1,6 @@
-"""Trains with torch on the CPU or on one CUDA device; needs no numpy.
+"""Trains with torch on the CPU or on one CUDA device, alone or as one of several ranks.
 
-On a CUDA device no step waits for another: `clock` learns their ends from events.
+On a CUDA device no step waits for another: `clock` learns their ends from events. Needs no numpy.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from array import array
 from importlib import metadata
-from typing import Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping
 
 import torch
 from torch.nn import functional
@@ -16,18 +16,13 @@ from torch.nn import functional
 from trainload_worker.data.dataset import PIXEL_SCALE, PIXEL_SHIFT, Dataset
 from trainload_worker.data.split import Split
 from trainload_worker.errors import FrameworkError
-from trainload_worker.frameworks.backends import (
-    CONFUSION_CLASSES,
-    Evaluation,
-    LayerSummary,
-    Opened,
-    StepBatch,
-)
+from trainload_worker.frameworks.backends import Evaluation, LayerSummary, Opened, StepBatch
 from trainload_worker.frameworks.torch.clock import CudaStepClock
 from trainload_worker.frameworks.torch.graph import GraphModule, count_parameters
 from trainload_worker.frameworks.torch.loader import TorchLoader
 from trainload_worker.frameworks.torch.optimizers import build_optimizer
 from trainload_worker.frameworks.torch.state import TorchState
+from trainload_worker.frameworks.torch.tally import Tally
 from trainload_worker.frameworks.torch.weights import (
     NOTE_WITHOUT_NUMPY,
     can_draw,
@@ -35,9 +30,12 @@ from trainload_worker.frameworks.torch.weights import (
 )
 from trainload_worker.protocol.spec import TrainSpec
 from trainload_worker.training.feed import Feed
-from trainload_worker.training.metrics import TOP
+from trainload_worker.training.ranks import dropout_seed
 from trainload_worker.training.step_clocks import ReturnClock
 from trainload_worker.training.step_clocks import StepClock as StepClock
+
+if TYPE_CHECKING:
+    from trainload_worker.frameworks.torch.ranks import Ranks
 
 _EVALUATION_ROWS = 4096
 """Of plain features, which are small; other rows are evaluated in the batches of training."""
@@ -58,14 +56,18 @@ class TorchBackend:
 
     def __init__(self, spec: TrainSpec) -> None:
         self._spec = spec
-        self._device = torch.device("cuda:0" if spec.setting.accelerators else "cpu")
+        index = 0 if spec.rank is None else spec.rank.number
+        self._device = torch.device(f"cuda:{index}" if spec.setting.accelerators else "cpu")
         self._on_cuda = self._device.type == "cuda"
         self._half = HALF_TYPES.get(spec.training.precision)
         self._scaler: Any = None
         self._clock: StepClock
         self.state: TorchState
         self.feed: Feed
+        self._ranks: Ranks | None = None
         self._model: Any
+        self._called: Any
+        """The model as a step calls it: itself, or wrapped to train with other ranks."""
         self._optimizer: Any
         self._features: Any
         self._labels: Any
@@ -88,6 +90,8 @@ class TorchBackend:
                     "choose a setting without it, such as cpu0, or install a CUDA build"
                 )
             torch.cuda.init()
+            if self._spec.rank is not None:
+                torch.cuda.set_device(self._device)
             accelerators.append(_describe_accelerator(self._device))
             if len(setting.accelerators) > 1:
                 notes.append("torch trains on the first accelerator of the setting alone")
@@ -112,6 +116,7 @@ class TorchBackend:
         torch.manual_seed(self._spec.seeds.weights)
         self._model = GraphModule(graph).to(self._device)
         load_initial_weights(self._model, graph, self._spec.seeds.weights)
+        self._called = self._join(self._model)
         self._optimizer = build_optimizer(self._spec.training.optimizer, self._model)
         if self._half is torch.float16:
             self._scaler = torch.amp.GradScaler(self._device.type)
@@ -121,7 +126,8 @@ class TorchBackend:
         loader = None
         if self._spec.training.loader == "native":
             tables = (self._features, self._labels, dataset.files)
-            loader = TorchLoader(self._spec, *tables, pinned=self._on_cuda)
+            share = None if self._ranks is None else self._ranks.share
+            loader = TorchLoader(self._spec, *tables, pinned=self._on_cuda, share=share)
         self.feed = Feed(self._take_rows, loader)
         self._validation_rows = torch.frombuffer(split.validation_rows, dtype=torch.int64)
         self._class_count = dataset.class_count
@@ -135,20 +141,25 @@ class TorchBackend:
 
     def run_step(self, rows: array[int]) -> None:
         """Gives one step to the device."""
-        examples, targets = self.feed.take(rows)
+        ranks = self._ranks
+        examples, targets = self.feed.take(rows if ranks is None else ranks.share(rows))
         inputs, targets = _normalise(self._to_device(examples)), self._to_device(targets)
         self._optimizer.zero_grad(set_to_none=True)
         if self._half is not None:
             with torch.autocast(self._device.type, self._half):
-                loss = batch_loss(self._model(inputs), targets)
+                loss = batch_loss(self._called(inputs), targets)
         else:
-            loss = batch_loss(self._model(inputs), targets)
+            loss = batch_loss(self._called(inputs), targets)
+        whole = None
+        if ranks is not None:
+            loss = loss * ranks.weight(len(rows))
+            whole = ranks.begin_mean(loss)
         if self._scaler is None:
             loss.backward()
             self._optimizer.step()
         else:
             step_scaled(self._scaler, loss, self._optimizer)
-        self._clock.mark(loss)
+        self._clock.mark(loss if whole is None else whole.wait())
 
     def collect(self, drain: bool) -> StepBatch:
         """Steps that the device has finished."""
@@ -156,16 +167,41 @@ class TorchBackend:
 
     def evaluate(self) -> Evaluation:
         """Runs over the validation rows in chunks; sums stay on the device until the end."""
-        tally = _Tally(self._class_count, self._device, self._spec.training.top)
+        ranks, rows = self._ranks, self._validation_rows
+        if ranks is not None:
+            ranks.copy_buffers(self._model)
+            rows = rows[ranks.place.share(len(rows))]
+        tally = Tally(self._class_count, self._device, self._spec.training.top)
         half = self._half or torch.bfloat16
         autocast = torch.autocast(self._device.type, half, enabled=self._half is not None)
         self._model.eval()
         with torch.no_grad(), autocast:
-            for index in self._validation_rows.split(self._chunk_rows):
+            for index in rows.split(self._chunk_rows) if len(rows) else ():
                 examples, targets = self._take_both(index)
                 tally.add(self._model(_normalise(examples)).float(), targets)
         self._model.train()
+        if ranks is not None:
+            tally.sum_over(ranks)
         return tally.read()
+
+    def leave(self) -> None:
+        """Parts from the other ranks, when all is done; the model stays."""
+        if self._ranks is not None:
+            # The wrapper holds the group, whose threads nobody would join.
+            self._called = None
+            self._ranks.leave()
+
+    def _join(self, model: Any) -> Any:
+        """The model as a step calls it; the ranks begin from the first one's weights."""
+        place = self._spec.rank
+        if place is None:
+            return model
+        from trainload_worker.frameworks.torch.ranks import Ranks
+
+        self._ranks = Ranks(place, self._device)
+        if place.number:
+            torch.manual_seed(dropout_seed(self._spec))
+        return self._ranks.wrap(model)
 
     def _to_device(self, part: Any) -> Any:
         # Rows of the cache are there already, those of a loader in pinned memory.
@@ -194,58 +230,6 @@ def _normalise(rows: Any) -> Any:
     if rows.dtype is not torch.uint8:
         return rows
     return rows.to(torch.float32).sub_(PIXEL_SHIFT).mul_(PIXEL_SCALE)
-
-
-class _Tally:
-    """Sums of an evaluation, on the device."""
-
-    def __init__(self, classes: int, device: Any, top: Sequence[int]) -> None:
-        self._classes = classes
-        self._asked = list(top)
-        self._asked_hits = torch.zeros(len(self._asked), dtype=torch.int64, device=device)
-        # A matrix for few classes, from which the number of hits follows; else that alone.
-        cells = classes * classes if classes <= CONFUSION_CLASSES else 1
-        self._cells = torch.zeros(cells, dtype=torch.int64, device=device)
-        self._loss_sum = torch.zeros((), dtype=torch.float64, device=device)
-        self._top_hits = torch.zeros((), dtype=torch.int64, device=device)
-        self._count = 0
-
-    def add(self, scores: Any, targets: Any) -> None:
-        """Counts a chunk in; where each token has a target, a token is counted as a row."""
-        scores, targets = scores.flatten(0, -2), targets.flatten()
-        classes = self._classes
-        if classes <= CONFUSION_CLASSES:
-            cells = targets * classes + scores.argmax(dim=1)
-            self._cells += torch.bincount(cells, minlength=classes * classes)
-        else:
-            self._cells += (scores.argmax(dim=1) == targets).sum()
-        self._loss_sum += functional.cross_entropy(scores, targets, reduction="sum")
-        best = scores.topk(min(TOP, classes), dim=1).indices
-        self._top_hits += (best == targets.unsqueeze(1)).sum()
-        if self._asked:
-            ranks = _ranks(scores, targets.unsqueeze(1))
-            self._asked_hits += torch.stack([(ranks < n).sum() for n in self._asked])
-        self._count += len(targets)
-
-    def read(self) -> Evaluation:
-        """The sums on the host; waits for the device."""
-        small = self._classes <= CONFUSION_CLASSES
-        matrix = self._cells.view(self._classes, self._classes).tolist() if small else None
-        return Evaluation(
-            confusion=matrix,
-            loss_sum=float(self._loss_sum.item()),
-            top5_hits=int(self._top_hits.item()),
-            row_count=self._count,
-            hits=None if small else int(self._cells.item()),
-            top_hits=dict(zip(self._asked, self._asked_hits.tolist())),
-        )
-
-
-def _ranks(scores: Any, targets: Any) -> Any:
-    """How many classes come before each row's own; of equal ones the first, as argmax has it."""
-    own = scores.gather(1, targets)
-    earlier = torch.arange(scores.shape[1], device=scores.device) < targets
-    return ((scores > own) | ((scores == own) & earlier)).sum(dim=1)
 
 
 def step_scaled(scaler: Any, loss: Any, optimizer: Any, before_update: Any = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -18,14 +18,23 @@ class TorchLoader:
     """Batches of a DataLoader; its processes live as long as the training."""
 
     def __init__(
-        self, spec: TrainSpec, features: Any, labels: Any, files: Sequence[str], pinned: bool
+        self,
+        spec: TrainSpec,
+        features: Any,
+        labels: Any,
+        files: Sequence[str],
+        *,
+        pinned: bool,
+        share: Callable[[list[int]], list[int]] | None = None,
     ) -> None:
+        """`share` gives this process's rows of a batch; None where all are."""
         workers = spec.training.loader_workers
         rows: Any = ArrayRows(features, labels)
         if files:
             rows = FileRows(files, labels, tuple(features.shape[1:]))
         self._batches = _EpochBatches()
         self._batch_size = spec.training.batch_size
+        self._share = share
         options: dict[str, Any] = {}
         if workers:
             # A forked process shares the rows; a started one would get a copy of them all.
@@ -43,7 +52,8 @@ class TorchLoader:
 
     def begin_epoch(self, rows: array[int]) -> None:
         """Hands the batches to the processes, which begin at once."""
-        self._batches.now = cut_batches(rows, self._batch_size)
+        batches = cut_batches(rows, self._batch_size)
+        self._batches.now = batches if self._share is None else [self._share(b) for b in batches]
         self._iterator = iter(self._loader)
 
     def take(self) -> tuple[Any, Any]:

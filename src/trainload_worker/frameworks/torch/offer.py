@@ -17,5 +17,6 @@ OFFER = Offer(
         described="torch's DataLoader in {} processes",
         image_files="image files are decoded and resized by Pillow, as the cache's are",
     ),
+    ranks=True,
     op_trace=True,
 )

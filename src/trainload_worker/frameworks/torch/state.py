@@ -8,6 +8,7 @@ from typing import Any, Iterator, Mapping
 import torch
 
 from trainload_worker.protocol.spec import TrainSpec
+from trainload_worker.training.ranks import dropout_seed
 from trainload_worker.training.safetensors_file import Tensor, Tensors
 from trainload_worker.training.state import RUNNING, SLOTS, epoch_seed, find_tensor, slot_name
 
@@ -18,7 +19,7 @@ class TorchState:
     def __init__(self, spec: TrainSpec, model: Any, optimizer: Any) -> None:
         self._model, self._optimizer = model, optimizer
         self._slots = SLOTS[spec.training.optimizer.name]
-        self._seed = spec.seeds.weights
+        self._seed = dropout_seed(spec)
 
     def read(self) -> Tensors:
         """Views of what lies in host memory, copies of what a device holds."""
