@@ -139,7 +139,8 @@ def main() -> None:
     for case in options.cases.split(","):
         known = [row["steps"] for row in rows if row["case"] == case]
         steps = known[0] if known else 0
-        for number in range(options.rounds):
+        done = len(known) // len(variants)
+        for number in range(done, done + options.rounds):
             order = variants[number % len(variants) :] + variants[: number % len(variants)]
             for variant in order:
                 row = run_once(case, variant, options.seconds, steps)
