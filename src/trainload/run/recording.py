@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 
 from trainload._version import __version__
 from trainload.hardware import read_cgroup_limits, read_job
@@ -36,11 +37,16 @@ from trainload.run.sampling.overhead import measure_overhead
 from trainload.run.sampling.sampling import Sampling
 from trainload.run.sampling.spans import StepSpans
 from trainload.run.workers.verdict import Ending, decide_outcome, read_oom_kills
-from trainload.workload import recorded_workload
+from trainload.workload import ScriptWorkload, recorded_workload
 from trainload_worker.protocol.events import Event
 
 WARM_UP_S = 1.0
 """Training time before the first pause of the overhead measurement."""
+
+_NO_LAST_WORD = (
+    "the program ended well but left without Python's own end (os._exit, or another program in its "
+    "place): what it did in its last half second, or in that program, was not seen"
+)
 
 
 @dataclass
@@ -122,6 +128,8 @@ class Recording:
         self._take(self._events.read_rest())
         ending = self._ending(exit_status, stopped_by, stop_reason)
         outcome, reason = decide_outcome(ending)
+        if outcome == "completed" and self.facts.end is None:
+            self.warnings.append(_NO_LAST_WORD)
         self.warnings += rank_warnings(load_other_ranks(self.path, self.start_s))
         self.warnings += self.facts.checkpoint_failures
         manifest = self.facts.written_into(self.run.manifest)
@@ -132,12 +140,13 @@ class Recording:
                 overhead=self._overhead(self.sampling, unpaused),
             )
         assert manifest.clock is not None, "it was opened with one"
-        clock = replace(manifest.clock, end_s=time.monotonic(), end_wall_s=self.wall_clock())
+        clock = replace(manifest.clock, end_s=monotonic(), end_wall_s=self.wall_clock())
         self.run.close(
             replace(
                 manifest,
                 outcome=outcome,
                 outcome_reason=reason,
+                training_completed=outcome == "completed" or manifest.training_completed,
                 clock=clock,
                 warnings=tuple(self.warnings),
                 damaged_lines=self._events.damaged_lines,
@@ -147,7 +156,7 @@ class Recording:
 
     def _take(self, events: list[Event]) -> None:
         for event in events:
-            self.heard_s = time.monotonic()
+            self.heard_s = monotonic()
             self.facts.add(event)
             self.spans.add(event)
 
@@ -176,6 +185,8 @@ class Recording:
             lost_samples=sampling.lost_lines if sampling else 0,
             write_error=sampling.write_error if sampling else None,
             last_log_line=_last_line(self.path / layout.WORKER_LOG),
+            program_began=isinstance(self.request.workload, ScriptWorkload)
+            and any(phase.name == "script" for phase in self.facts.phases),
         )
 
     def _overhead(self, sampling: Sampling, unpaused: str) -> OverheadMeasurement:
@@ -195,7 +206,7 @@ def open_recording(
 
     `processes` says how many train together where the request itself starts none.
     """
-    start_s = time.monotonic()
+    start_s = monotonic()
     budget, continues = request.layer_budget, request.continues
     manifest = Manifest(
         created=datetime.fromtimestamp(wall_clock(), UTC).isoformat(timespec="seconds"),
@@ -220,7 +231,9 @@ def open_recording(
 def _last_line(path: Path) -> str | None:
     """The last printable line of a log, cut to 200 characters; None where there is none."""
     try:
-        lines = path.read_bytes()[-4096:].decode("utf-8", "replace").split("\n")
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+            lines = file.read().decode("utf-8", "replace").split("\n")
     except OSError:
         return None
     printable = ("".join(c for c in line if c.isprintable()).strip() for line in lines)

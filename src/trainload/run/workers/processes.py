@@ -19,7 +19,7 @@ import trainload
 from trainload.errors import WorkerError
 from trainload.hardware import Setting
 from trainload.run.sampling.config import SamplerConfig
-from trainload.run.workers.output import Echo, ScriptOutput
+from trainload.run.workers.output import ScriptOutput
 from trainload_worker.protocol.spec import AnySpec, dump_spec
 
 _PACKAGE_ROOT = Path(trainload.__file__).resolve().parent.parent
@@ -83,7 +83,7 @@ def worker_command(python: str) -> list[str]:
 class WorkerProcess:
     """The training process, in a session of its own so that Ctrl-C reaches the driver alone.
 
-    What it prints goes to its log; with an `echo` there too, while it runs.
+    What it prints goes to its log at once, or where `output` takes it.
     """
 
     def __init__(
@@ -91,21 +91,19 @@ class WorkerProcess:
         python: str,
         log_path: Path,
         environment: Mapping[str, str],
-        echo: Echo | None = None,
+        output: ScriptOutput | None = None,
     ) -> None:
-        self._output: ScriptOutput | None = None
+        self._output = output
         try:
-            if echo is None:
+            if output is None:
                 with log_path.open("ab") as log:
                     self._process = _start(python, environment, log, subprocess.STDOUT)
             else:
-                self._output = ScriptOutput(echo, log_path)
-                out, err = self._output.stdout, self._output.stderr
-                self._process = _start(python, environment, out, err)
-                self._output.begin()
+                self._process = _start(python, environment, output.stdout, output.stderr)
+                output.begin()
         except OSError as error:
-            if self._output is not None:
-                self._output.abandon()
+            if output is not None:
+                output.abandon()
             raise WorkerError(f"cannot start {python}: {error.strerror}") from error
         self.pid = self._process.pid
         self._exit = ExitWatch(self.pid)
