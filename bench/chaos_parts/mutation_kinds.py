@@ -174,7 +174,9 @@ def _change_frame(frame: pl.DataFrame, dice: random.Random) -> tuple[pl.DataFram
     if not frame.columns:
         return frame, "no column left"
     column = dice.choice(frame.columns)
-    how = dice.choice(("drop", "rename", "type", "value", "value", "value", "empty", "repeat", "odd"))
+    how = dice.choice(
+        ("drop", "rename", "type", "value", "value", "value", "empty", "repeat", "odd")
+    )
     if how == "drop":
         return frame.drop(column), f"{column} dropped"
     if how == "rename":
@@ -276,8 +278,5 @@ def mutate(run: Path, dice: random.Random, outside: Path) -> tuple[str, str]:
     kinds = [dice.choice(list(KINDS))]
     if dice.random() < 0.15:
         kinds.append(dice.choice([k for k in KINDS if k not in ("link", "table", "leaf", "trace")]))
-    done = []
-    for kind in kinds:
-        if any(run.iterdir()):
-            done.append(KINDS[kind](run, dice, outside))
+    done = [KINDS[kind](run, dice, outside) for kind in kinds if any(run.iterdir())]
     return kinds[0], " | ".join(done)

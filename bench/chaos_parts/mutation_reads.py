@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator
@@ -47,7 +46,10 @@ def read_all(run: Path, outside: Path, good: Path, case: int) -> list[Defect]:
         reads += [
             ("report", lambda: _report(both, page)),
             ("report --json", lambda: _command(["report", *both, "--json"], json_expected=True)),
-            ("report --csv", lambda: _command(["report", str(run), "--csv", str(run.parent / "c")])),
+            (
+                "report --csv",
+                lambda: _command(["report", str(run), "--csv", str(run.parent / "c")]),
+            ),
             ("report --trace", lambda: _trace(run)),
             ("load_all", lambda: _table(run)),
             ("scorecard", lambda: _command(["scorecard", str(run)])),
@@ -63,7 +65,7 @@ def read_all(run: Path, outside: Path, good: Path, case: int) -> list[Defect]:
             found.append(("invalid_json", f"{name}: {error}"))
         except Leak as error:
             found.append(("touched_outside", f"{name}: {error}"))
-        except BaseException as error:  # noqa: BLE001 - whatever escapes is what is looked for
+        except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
             found.append(("tracebacks", f"{name}: {_told(error)}"))
@@ -184,8 +186,3 @@ def forget_peak() -> None:
     """Begin a new count; the kernel may refuse, and the count is then of the whole life."""
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")
-
-
-def quiet_polars() -> None:
-    """One thread for tables: many small ones are read."""
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")

@@ -1,7 +1,7 @@
 """Mutated run directories read in every way we offer: nothing may escape, hang, leak or swell.
 
-    python bench/chaos_parts/mutations.py --minutes 20 --seed 1
-    python bench/chaos_parts/mutations.py --seed 1 --case 4711    # one again, with its story
+python bench/chaos_parts/mutations.py --minutes 20 --seed 1
+python bench/chaos_parts/mutations.py --seed 1 --case 4711    # one again, with its story
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "src")]
 
-from chaos_parts.tally import PEAK_LIMIT_MB, Tally, render_table
+from chaos_parts.tally import PEAK_LIMIT_MB, Tally, render_table  # noqa: E402
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 SILENT_S = 90.0

@@ -3,6 +3,7 @@
 Follows no link, opens plain files only, and reads no more than a size that is stated up front.
 """
 
+import gzip
 import os
 import stat
 from collections.abc import Iterator
@@ -91,3 +92,24 @@ def split_lines(file: BinaryIO) -> Iterator[tuple[bytes | None, int]]:
         if len(kept) > LONGEST_LINE_BYTES:
             at += len(kept)
             kept, too_long = b"", True
+
+
+def unpack(file: BinaryIO) -> Iterator[bytes]:
+    """The content of a gzip file in pieces.
+
+    TooLarge, an OSError, where it is far more than its own bytes can honestly hold; EOFError and
+    zlib.error as gzip raises them.
+    """
+    size_bytes = os.fstat(file.fileno()).st_size
+    given = 0
+    with gzip.open(file) as plain:
+        while piece := plain.read(_PIECE_BYTES):
+            given += len(piece)
+            if given > most_unpacked(size_bytes):
+                raise TooLarge(0, f"its {size_bytes:,} bytes unpack to over {given:,}")
+            yield piece
+
+
+def most_unpacked(packed_bytes: int) -> int:
+    """Bytes that so many of a trace may unpack to; real ones come to a tenth of it."""
+    return (64 << 20) + 200 * packed_bytes

@@ -25,9 +25,6 @@ SAMPLE_HEAD = ("tick", "t_s", "read_s", "sampler_cpu_s")
 
 _ROWS_AT_ONCE = 20_000
 
-STEP_COUNTS = ("examples", "tokens")
-"""Columns of the steps that only format 1.2 brought."""
-
 
 def require_polars() -> None:
     """MissingPart, with the command that mends it, where polars is not installed."""
@@ -162,8 +159,9 @@ def sample_table(samples_path: Path, start_s: float) -> tuple[pl.DataFrame, int]
 
     try:
         with open_inside(samples_path, largest_bytes=LARGEST_LINES_BYTES) as file:
-            after = 0
+            end = 0
             for line, after in split_lines(file):
+                end = after
                 if line is None:
                     damaged += 1
                 elif line.startswith(b"["):
@@ -180,7 +178,7 @@ def sample_table(samples_path: Path, start_s: float) -> tuple[pl.DataFrame, int]
                     elif _is_header(value):
                         damaged += flush() if columns is not None else 0
                         columns = value["columns"]
-            damaged += file.tell() > after
+            damaged += file.tell() > end
     except FileNotFoundError:
         pass  # a run that was never sampled
     except OSError as error:

@@ -61,7 +61,7 @@ def _read_ranks(
     ranks = []
     for at, (rank, path) in enumerate(paths):
         told = _part_of_progress(progress, at, len(paths))
-        trace = _read(path, told)
+        trace = _read(path, told, inside=True)
         power = find_power(summary, run.samples, trace.device)
         steps = run.steps_of(rank)
         ranks.append(trace.to_layers(steps=steps, training_s=summary.training_s, power=power))
@@ -79,8 +79,8 @@ def _part_of_progress(progress: Progress | None, at: int, count: int) -> Progres
     return lambda fraction: progress((at + fraction) / count)
 
 
-def _read(path: Path, progress: Progress | None) -> _Trace:
-    with open_trace(path, progress=progress) as reader:
+def _read(path: Path, progress: Progress | None, *, inside: bool = False) -> _Trace:
+    with open_trace(path, progress=progress, inside=inside) as reader:
         trace = _Trace(path, parse_header(reader.header))
         for window in reader.windows():
             trace.add(window)
