@@ -10,11 +10,18 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from trainload.api.loading import load
+from trainload.record import SAMPLE_HEAD
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 OLD_S = 1_700_000_000
 """When every file was last changed, so that a reader need not wait for a worker's last lines."""
+_METERED = (
+    "host_cpu_load_fraction", "host_ram_used_bytes", "cgroup_cpu_throttled_s", "run_cpu_s",
+    "run_rss_bytes",
+)  # fmt: skip
 _NODE = "autograd::engine::evaluate_function: "
 
 
@@ -24,6 +31,7 @@ def make_bases(folder: Path) -> list[Path]:
     shutil.copytree(GOLDEN / "format-1-sealed", sealed)
     shutil.copytree(GOLDEN / "format-1-lines", lines)
     for path in (sealed, lines):
+        _slim(path)
         (path / "worker.log").write_text("epoch 1 loss 0.5\nepoch 2 loss 0.4\n")
     traced = folder / "traced"
     shutil.copytree(lines, traced)
@@ -39,6 +47,27 @@ def make_bases(folder: Path) -> list[Path]:
         json.dumps({"format": 1, "model": "mlp", "memory": {"allocated_bytes": 1000}})
     )
     return [sealed, lines, traced, abandoned, closed]
+
+
+def _slim(path: Path) -> None:
+    """Fewer metered columns, some of each sort: every one costs each of thousands of reads."""
+    document = json.loads((path / "run.json").read_text())
+    for meter in document["meters"]:
+        meter["quantities"] = [q for q in meter["quantities"] if q["column"] in _METERED]
+    document["meters"] = [meter for meter in document["meters"] if meter["quantities"]]
+    (path / "run.json").write_text(json.dumps(document, indent=1))
+    table, rows = path / "samples.parquet", path / "samples.jsonl"
+    if table.exists():
+        frame = pl.read_parquet(table)
+        frame.select(c for c in frame.columns if c in (*SAMPLE_HEAD, *_METERED)).write_parquet(
+            table
+        )
+    if rows.exists():
+        head, *rest = map(json.loads, rows.read_text().splitlines())
+        places = [at for at, c in enumerate(head["columns"]) if c in (*SAMPLE_HEAD, *_METERED)]
+        head["columns"] = [head["columns"][at] for at in places]
+        slim = [head, *([row[at] for at in places] for row in rest if isinstance(row, list))]
+        rows.write_text("".join(json.dumps(one) + "\n" for one in slim))
 
 
 def _change(path: Path, **values: Any) -> None:

@@ -5,6 +5,7 @@ Each kind takes the directory, dice and a folder outside, and says in words what
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import json
@@ -16,9 +17,7 @@ from typing import Any
 
 import polars as pl
 
-DEEP: Any = 0
-for _ in range(600):
-    DEEP = [DEEP]
+DEEP = "600 lists in each other"
 ODD_VALUES: tuple[Any, ...] = (
     None, True, -1, 0, 10**30, 1e308, -1e308, 1e400, float("nan"), 0.5, 2**63, "", "x", "\ud800",
     "not measured", [], [None], ["x"], {}, {"x": 1}, [[[]]], DEEP, "9" * 5000, [1.5, 2.5],
@@ -65,7 +64,7 @@ def change_document(document: Any, dice: random.Random) -> str:
     if isinstance(holder, dict) and chance < 0.25:
         del holder[path[-1]]
         return f"{name} removed"
-    value = dice.choice(ODD_VALUES)
+    value = _fresh(dice.choice(ODD_VALUES))
     if isinstance(holder, dict) and chance < 0.3:
         holder[f"later_{dice.randint(0, 9)}"] = value
         return f"a name added beside {name}"
@@ -73,8 +72,20 @@ def change_document(document: Any, dice: random.Random) -> str:
     return f"{name} = {str(value)[:40]!r}"
 
 
+def _fresh(value: Any) -> Any:
+    """A copy, since a later change may go into it."""
+    if value is not DEEP:
+        return copy.deepcopy(value)
+    deep: Any = 0
+    for _ in range(600):
+        deep = [deep]
+    return deep
+
+
 def leaf(run: Path, dice: random.Random, _: Path) -> str:
     """Parts of run.json."""
+    if run / "run.json" not in _plain(run, "run.json"):
+        return "run.json is no file any more"
     document = json.loads((run / "run.json").read_text())
     done = [change_document(document, dice) for _ in range(dice.randint(1, 3))]
     (run / "run.json").write_text(json.dumps(document))
@@ -84,7 +95,7 @@ def leaf(run: Path, dice: random.Random, _: Path) -> str:
 def bytes_of(run: Path, dice: random.Random, _: Path) -> str:
     """Bits flipped, blocks cut out, doubled or zeroed in any file."""
     path = _any_file(run, dice)
-    data = bytearray(path.read_bytes())
+    data = bytearray(path.read_bytes() if path.exists() else b"")
     if not data:
         path.write_bytes(dice.randbytes(50))
         return f"{path.name}: noise in an empty file"
@@ -112,11 +123,11 @@ def power_cut(run: Path, dice: random.Random, _: Path) -> str:
     done = []
     for _ in range(dice.randint(1, 3)):
         path = _any_file(run, dice)
-        data = path.read_bytes()
+        data = path.read_bytes() if path.exists() else b""
         at = dice.randint(0, len(data))
         how = dice.choice(("cut", "cut", "cut", "zeros", "gone"))
         if how == "gone":
-            path.unlink()
+            path.unlink(missing_ok=True)
         else:
             path.write_bytes(data[:at] + (b"\0" * (len(data) - at) if how == "zeros" else b""))
         done.append(f"{path.name} {how} at {at}")
@@ -129,7 +140,7 @@ def link(run: Path, dice: random.Random, outside: Path) -> str:
     path = run / name
     how = dice.choice(("secret", "secret", "twin", "dangling", "zero", "pipe", "folder", "self"))
     if how == "twin":
-        (outside / name).write_bytes(path.read_bytes() if path.is_file() else b"PRIVATE outside")
+        (outside / name).write_bytes(path.read_bytes() if path.is_file() else b"outside")
     path.unlink(missing_ok=True)
     if how == "pipe":
         os.mkfifo(path)
@@ -146,7 +157,7 @@ def link(run: Path, dice: random.Random, outside: Path) -> str:
 
 def table(run: Path, dice: random.Random, _: Path) -> str:
     """Columns of a table dropped, renamed, of other types, with values that are none."""
-    found = sorted(run.glob("*.parquet"))
+    found = _plain(run, "*.parquet")
     if not found:
         return leaf(run, dice, _)
     path = dice.choice(found)
@@ -207,7 +218,7 @@ def _change_frame(frame: pl.DataFrame, dice: random.Random) -> tuple[pl.DataFram
 
 def line(run: Path, dice: random.Random, _: Path) -> str:
     """Lines of events and samples: keys removed, other values, moved, doubled, joined, torn."""
-    found = sorted(run.glob("*.jsonl"))
+    found = _plain(run, "*.jsonl")
     if not found:
         return table(run, dice, _)
     path = dice.choice(found)
@@ -238,7 +249,7 @@ def line(run: Path, dice: random.Random, _: Path) -> str:
 
 def trace(run: Path, dice: random.Random, _: Path) -> str:
     """Events and header of a trace or of a window that was not joined yet."""
-    found = sorted([*run.glob("trace*.json.gz"), *run.glob("window-*.json")])
+    found = [*_plain(run, "trace*.json.gz"), *_plain(run, "window-*.json")]
     if not found:
         return line(run, dice, _)
     path = dice.choice(found)
@@ -257,14 +268,19 @@ def trace(run: Path, dice: random.Random, _: Path) -> str:
                 done.append(change_document(event, dice))
     text = json.dumps(document)
     path.write_bytes(gzip.compress(text.encode(), 1) if packed else text.encode())
-    for stale in run.glob("layers.parquet"):
+    for stale in _plain(run, "layers.parquet"):
         stale.unlink()  # else the copy would answer for the trace
     return f"{path.name}: {'; '.join(done)}"
 
 
 def _any_file(run: Path, dice: random.Random) -> Path:
-    found = sorted(p for p in run.iterdir() if p.is_file() and not p.is_symlink())
-    return dice.choice(found) if found else run / "run.json"
+    found = _plain(run, "*")
+    return dice.choice(found) if found else run / "new.txt"
+
+
+def _plain(run: Path, pattern: str) -> list[Path]:
+    """Files as they are found in a sound run: no links, pipes or folders."""
+    return sorted(p for p in run.glob(pattern) if not p.is_symlink() and p.is_file())
 
 
 KINDS: dict[str, Kind] = {
@@ -277,6 +293,6 @@ def mutate(run: Path, dice: random.Random, outside: Path) -> tuple[str, str]:
     """One change, now and then two; the first one's kind, and what was done in words."""
     kinds = [dice.choice(list(KINDS))]
     if dice.random() < 0.15:
-        kinds.append(dice.choice([k for k in KINDS if k not in ("link", "table", "leaf", "trace")]))
+        kinds.append(dice.choice(("bytes", "cut", "line")))
     done = [KINDS[kind](run, dice, outside) for kind in kinds if any(run.iterdir())]
     return kinds[0], " | ".join(done)

@@ -16,12 +16,15 @@ from typing import Any
 
 from trainload.api.loading import load, load_all
 from trainload.cli.app import run_app
+from trainload.cli.printing import json_text
+from trainload.cli.show import print_run, run_json
 from trainload.errors import TrainloadError
+from trainload.record import seal_run
 
 SECRET = "PRIVATE-KEY-7f3a"
 LIMIT_S = 10.0
 PAGE_EVERY = 20
-"""A page is slow to make: only every so many directories get one."""
+"""A page is slow to make, and so is each command: only every so many directories get them."""
 Defect = tuple[str, str]
 """Which count of the tally it belongs to, and words."""
 
@@ -33,23 +36,20 @@ class Hang(BaseException):
 def read_all(run: Path, outside: Path, good: Path, case: int) -> list[Defect]:
     """Every defect that reading this directory shows."""
     before = snapshot(outside)
-    reads: list[tuple[str, Callable[[], None]]] = [
-        ("load unsealed", lambda: _load(run, seal=False)),
-        ("show --json", lambda: _command(["show", str(run), "--json"], json_expected=True)),
-        ("seal", lambda: _command(["seal", str(run)])),
-        ("show", lambda: _command(["show", str(run)])),
-        ("load", lambda: _load(run, seal=True)),
-    ]
+    reads: list[tuple[str, Callable[[], None]]] = []
+    if any(run.glob("*.jsonl")):
+        reads.append(("unsealed", lambda: _look(run, seal=False)))
+    reads += [("seal", lambda: _seal(run)), ("show and load", lambda: _look(run, seal=True))]
     if case % PAGE_EVERY == 0:
-        page = run.parent / "page.html"
+        page, tables = run.parent / "page.html", str(run.parent / "csv")
         both = [str(good), str(run)]
         reads += [
+            ("show --json", lambda: _command(["show", str(run), "--json"], json_expected=True)),
+            ("show", lambda: _command(["show", str(run)])),
+            ("seal", lambda: _command(["seal", str(run), "--json"], json_expected=True)),
             ("report", lambda: _report(both, page)),
             ("report --json", lambda: _command(["report", *both, "--json"], json_expected=True)),
-            (
-                "report --csv",
-                lambda: _command(["report", str(run), "--csv", str(run.parent / "c")]),
-            ),
+            ("report --csv", lambda: _command(["report", str(run), "--csv", tables])),
             ("report --trace", lambda: _trace(run)),
             ("load_all", lambda: _table(run)),
             ("scorecard", lambda: _command(["scorecard", str(run)])),
@@ -92,18 +92,33 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
     return found
 
 
-def _load(path: Path, *, seal: bool) -> None:
+def _look(path: Path, *, seal: bool) -> None:
+    """All that `load`, `show` and `show --json` do, on one object: a run is summed up once."""
+    out = io.StringIO()
     try:
-        run = load(path, seal=seal)
-        told = run._repr_html_() + run.worker_log_tail() + repr(run)
-        assert run.steps.columns[0] == "step" and run.epochs.width and run.samples.width
-        for rank in range(min(run.manifest.processes or 1, 3)):
-            assert run.steps_of(rank).height >= 0
-        assert len(run.before) >= 0 and run.layers.width
-        json.dumps(run.summary.to_json())
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            run = load(path, seal=seal)
+            told = run._repr_html_() + run.worker_log_tail() + repr(run)
+            assert run.steps.columns[0] == "step" and run.epochs.width and run.samples.width
+            for rank in range(min(run.manifest.processes or 1, 3)):
+                assert run.steps_of(rank).height >= 0
+            assert len(run.before) >= 0
+            status = print_run(run)
+            text = json_text(run_json(run)[0])
+            if status == 0:
+                assert run.layers.width
     except TrainloadError as error:
-        told = str(error)
-    _check_leak(told)
+        told, text = str(error), "null"
+        assert "\n" not in told, "one line"
+    _check_json(text)
+    _check_leak(told + text + out.getvalue())
+
+
+def _seal(path: Path) -> None:
+    try:
+        seal_run(path)
+    except TrainloadError as error:
+        assert "\n" not in str(error), "one line"
 
 
 def _command(words: list[str], *, json_expected: bool = False) -> None:
@@ -115,11 +130,7 @@ def _command(words: list[str], *, json_expected: bool = False) -> None:
     assert all(row.startswith("error: ") for row in told.splitlines()), told[:200]
     assert (status == 2) == bool(told), f"status {status} with {told[:100]!r}"
     if json_expected and (out.getvalue() or status == 0):
-        try:
-            json.loads(out.getvalue(), parse_constant=_refuse)
-            out.getvalue().encode()
-        except ValueError as error:
-            raise InvalidJson(str(error)) from error
+        _check_json(out.getvalue())
     _check_leak(out.getvalue() + told)
 
 
@@ -141,6 +152,14 @@ def _trace(run: Path) -> None:
 def _table(run: Path) -> None:
     table = load_all([run]).table()
     assert table.height == 1
+
+
+def _check_json(text: str) -> None:
+    try:
+        json.loads(text, parse_constant=_refuse)
+        text.encode()
+    except ValueError as error:
+        raise InvalidJson(str(error)) from error
 
 
 def _check_leak(text: str) -> None:

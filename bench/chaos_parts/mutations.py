@@ -103,15 +103,21 @@ class _Reader:
             if peak_mb > PEAK_LIMIT_MB:
                 tally.complaints.append(f"{peak_mb:.0f} MB: {self._name(case)}: {words}")
             for defect, told in defects:
-                tally.complain(defect, f"{self._name(case)}: {told} [{words[:300]}]")
+                _complain(tally, defect, f"{self._name(case)}: {told} [{words[:300]}]")
 
     def _fall(self, defect: str, told: str, tally: Tally) -> None:
         tally.trials += 1
-        tally.complain(defect, f"{self._name(self._current)}: {told}")
+        _complain(tally, defect, f"{self._name(self._current)}: {told}")
         self._start(self._current + self._stride)
 
     def _name(self, case: int) -> str:
         return f"--seed {self._seed} --case {case}"
+
+
+def _complain(tally: Tally, defect: str, words: str) -> None:
+    """Count it, and tell it at once: a long run need not be waited for."""
+    tally.complain(defect, words)
+    print(f"{defect}: {words}", file=sys.stderr, flush=True)
 
 
 def _read_cases(
@@ -186,12 +192,13 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, help="at most so many directories")
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--case", type=int, help="this one alone")
     asked = parser.parse_args()
     if asked.case is not None:
         tally = _replay(asked.seed, asked.case)
     else:
-        tally = run(asked.minutes, asked.seed, cases=asked.cases)
+        tally = run(asked.minutes, asked.seed, cases=asked.cases, workers=asked.workers)
     print(render_table([tally]))
     return int(tally.broken)
 

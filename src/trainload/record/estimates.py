@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 from trainload.errors import RecordError, RecordTooNew
 from trainload.files import write_whole
-from trainload.record.inside import read_inside
+from trainload.record.inside import parse_json, read_inside
 from trainload.record.layout import ESTIMATE
 from trainload_worker.protocol.checked import (
     Bounds,
@@ -231,12 +231,12 @@ def _read(cls: type[T], document: Any, wrong: list[str], path: Path) -> T:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(read_inside(path).decode("utf-8"))
+        document = parse_json(read_inside(path).decode("utf-8"), parse_constant=lambda _: None)
     except FileNotFoundError:
         raise RecordError(f"no such file: {path}") from None
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RecordError(f"{path} is damaged: {error}") from None
     if not isinstance(document, dict):
         raise RecordError(f"{path} is damaged: not a JSON object")

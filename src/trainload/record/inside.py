@@ -4,11 +4,12 @@ Follows no link, opens plain files only, and reads no more than a size that is s
 """
 
 import gzip
+import json
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 LARGEST_DOCUMENT_BYTES = 16 << 20
 """Of run.json and estimate.json: read whole, and many times as large once parsed."""
@@ -16,6 +17,8 @@ LARGEST_LINES_BYTES = 1 << 30
 """Of a file of lines, which is read in pieces."""
 LONGEST_LINE_BYTES = 8 << 20
 """A longer line counts as damaged."""
+DEEPEST = 50
+"""Levels of a document; a record's own have under ten."""
 _PIECE_BYTES = 1 << 20
 
 
@@ -65,6 +68,29 @@ def read_end(path: Path, size_bytes: int) -> tuple[bytes, bool]:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - size_bytes))
         return file.read(size_bytes), end > size_bytes
+
+
+def parse_json(text: str | bytes, **hooks: Any) -> Any:
+    """The value of a JSON text; ValueError where it is none, or nested too deep to be walked."""
+    try:
+        value = json.loads(text, **hooks)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    # Most texts have so few brackets that they cannot be deep.
+    if data.count(b"{") + data.count(b"[") > DEEPEST and _is_deep(value):
+        raise ValueError("it is nested too deep")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEEPEST):
+        inner = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [item for one in inner for item in one if isinstance(item, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def is_plain(path: Path) -> bool:

@@ -3,14 +3,19 @@
 A damaged line is counted and passed over; nothing here raises for content.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from trainload.errors import RecordError
-from trainload.record.inside import LARGEST_LINES_BYTES, open_inside, read_end, split_lines
+from trainload.record.inside import (
+    LARGEST_LINES_BYTES,
+    open_inside,
+    parse_json,
+    read_end,
+    split_lines,
+)
 from trainload_worker.protocol.checked import CheckError
 from trainload_worker.protocol.events import Event, parse_event
 
@@ -96,8 +101,8 @@ def read_events(path: Path) -> tuple[list[Event], int]:
 def parse_line(line: bytes) -> Any:
     """The value of one line; None where it is damaged (a bare `null` counts as damaged)."""
     try:
-        return json.loads(line, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
+        return parse_json(line, parse_constant=_refuse_constant)
+    except ValueError:
         return None
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from trainload.errors import RecordError, RecordIncomplete, RecordTooNew, RecordTooOld
 from trainload.files import write_whole
 from trainload.hardware import Job, Machine
-from trainload.record.inside import read_inside
+from trainload.record.inside import parse_json, read_inside
 from trainload.record.layout import MANIFEST
 from trainload.record.migrate import MIGRATIONS, mend_words
 from trainload.record.parts import (
@@ -134,8 +134,8 @@ def parse_manifest(text: str, where: str) -> Manifest:
     """A manifest from its text; only RecordErrors are raised, whatever the text."""
     try:
         # NaN and infinity are no JSON and no figures: missing, as every reader will see them.
-        document = json.loads(text, parse_float=_finite, parse_constant=lambda _: None)
-    except (ValueError, RecursionError) as error:
+        document = parse_json(text, parse_float=_finite, parse_constant=lambda _: None)
+    except ValueError as error:
         raise RecordError(f"{where} is damaged: {error}") from None
     if not isinstance(document, dict):
         raise RecordError(f"{where} is damaged: not a JSON object")

@@ -26,7 +26,13 @@ from trainload.analyse.attribution.stored import restore_ranks, store_ranks
 from trainload.analyse.attribution.trace import open_trace
 from trainload.analyse.attribution.traits import TraitsReader
 from trainload.analyse.attribution.tree import grow_tree
-from trainload.analyse.attribution.types import ROW_COLUMNS, RankLayers, RunLayers, WindowCost
+from trainload.analyse.attribution.types import (
+    ROW_COLUMNS,
+    RankLayers,
+    RunLayers,
+    WindowCost,
+    row_schema,
+)
 from trainload.analyse.summary import summarise_run
 from trainload.errors import TraceError
 from trainload.record import Run
@@ -337,7 +343,6 @@ def _rows(
 ) -> pl.DataFrame:
     import polars as pl
 
-    kinds = (pl.Int64, pl.Int64, pl.Int64, *(pl.String,) * 5, pl.Float64, pl.Float64, pl.Int64)
     columns: dict[str, list[Any]] = {name: [] for name in ROW_COLUMNS}
     for (window, parts), times in zip(traced, corrected, strict=True):
         keys = list(times)
@@ -349,4 +354,4 @@ def _rows(
         columns["time_s"] += [times[part] / _NS for part in keys]
         columns["traced_s"] += [parts.parts.get(part, 0) / _NS for part in keys]
         columns["calls"] += [parts.calls.get(part) for part in keys]
-    return pl.DataFrame(columns, schema=dict(zip(ROW_COLUMNS, kinds, strict=True)))
+    return pl.DataFrame(columns, schema=row_schema())

@@ -13,7 +13,7 @@ from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from trainload._version import __version__
-from trainload.analyse.attribution.types import ROW_COLUMNS, RankLayers, Traits
+from trainload.analyse.attribution.types import ROW_COLUMNS, RankLayers, Traits, row_schema
 from trainload.record import Run, load_layer_table, save_layer_table
 from trainload_worker.protocol.checked import check_value
 
@@ -62,13 +62,11 @@ def restore_ranks(run: Run) -> tuple[RankLayers, ...] | None:
 
 def _are_rows(rows: pl.DataFrame) -> bool:
     """Whether a table has the types and figures that rows are made with."""
-    import polars as pl
+    import polars.selectors as cs
 
-    texts = {"kind", "root", "layer", "phase", "cause"}
-    for name, kind in rows.schema.items():
-        if not (kind == pl.String or kind == pl.Null if name in texts else kind.is_numeric()):
-            return False
-    figures = rows.select(pl.col(pl.Float64, pl.Float32).is_between(-_LARGEST, _LARGEST).all())
+    if dict(rows.schema) != row_schema():
+        return False
+    figures = rows.select(cs.numeric().is_between(-_LARGEST, _LARGEST).all())
     known = rows.select("rank", "window", "step", "kind", "time_s", "traced_s").null_count()
     return all(figures.row(0)) and not any(known.row(0))
 
