@@ -191,9 +191,8 @@ def _change_frame(frame: pl.DataFrame, dice: random.Random) -> tuple[pl.DataFram
     if how == "drop":
         return frame.drop(column), f"{column} dropped"
     if how == "rename":
-        return frame.rename({column: dice.choice(("x", "", "rank", "t_s2"))}, strict=False), (
-            f"{column} renamed"
-        )
+        name = dice.choice([n for n in ("x", "", "rank", "t_s2") if n not in frame.columns])
+        return frame.rename({column: name}), f"{column} renamed {name!r}"
     if how == "empty":
         return frame.clear(), "no rows"
     if how == "repeat":

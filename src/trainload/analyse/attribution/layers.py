@@ -6,6 +6,7 @@ Ties the other modules together; the only one here that asks a run for its table
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,8 @@ def _read_ranks(
     for at, (rank, path) in enumerate(paths):
         told = _part_of_progress(progress, at, len(paths))
         trace = _read(path, told, inside=True)
+        # By the file's name, which no two share; the header may say anything.
+        trace.header = replace(trace.header, rank=rank)
         power = find_power(summary, run.samples, trace.device)
         steps = run.steps_of(rank)
         ranks.append(trace.to_layers(steps=steps, training_s=summary.training_s, power=power))
