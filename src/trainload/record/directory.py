@@ -19,6 +19,8 @@ from trainload.record.lines import is_number, read_tail
 from trainload.record.manifest import Manifest, load_manifest, save_manifest
 from trainload_worker.protocol.outcomes import Outcome
 
+_LONGEST_NAME = 150
+
 
 class DirectoryLock:
     """An exclusive hold on a run directory; freed by the system when its holder dies."""
@@ -171,6 +173,8 @@ def _line_files(run_dir: Path) -> list[Path]:
 
 def _make_directory(parent: Path, model: str) -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    # Names of files end at 255 bytes, and temporary ones beside this one are longer.
+    model = model.encode("utf-8", "surrogateescape")[:_LONGEST_NAME].decode("utf-8", "ignore")
     try:
         parent.mkdir(parents=True, exist_ok=True)
         while True:
