@@ -18,7 +18,7 @@ from pathlib import Path
 
 from chaos_parts.tally import Tally, render_table
 
-PARTS = ("options", "kills", "scripts")
+PARTS = ("options", "mutations", "kills", "scripts")
 """Modules of `chaos_parts`, each with `run(minutes: float, seed: int) -> Tally`."""
 
 

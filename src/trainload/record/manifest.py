@@ -36,7 +36,7 @@ from trainload_worker.protocol.events import DataReady, MemoryUse
 from trainload_worker.protocol.outcomes import Outcome
 
 FORMAT = 1
-FORMAT_MINOR = 2
+FORMAT_MINOR = 3
 """Grows with every field added; an older trainload still reads what it knows."""
 OLDEST_FORMAT = 1
 

@@ -37,7 +37,7 @@ from trainload.run.sampling.overhead import measure_overhead
 from trainload.run.sampling.sampling import Sampling
 from trainload.run.sampling.spans import StepSpans
 from trainload.run.workers.verdict import Ending, decide_outcome, read_oom_kills
-from trainload.workload import ScriptWorkload, recorded_workload
+from trainload.workload import Masking, ScriptWorkload, open_masking, recorded_workload
 from trainload_worker.protocol.events import Event
 
 WARM_UP_S = 1.0
@@ -61,6 +61,8 @@ class Recording:
     spans: StepSpans = field(init=False)
     sampling: Sampling | None = None
     warnings: list[str] = field(default_factory=list)
+    masking: Masking = field(default_factory=Masking)
+    """What was masked in the record, so that an ending does not tell it either."""
     heard_s: float = field(init=False)
     """When the last event came."""
 
@@ -128,6 +130,7 @@ class Recording:
         self._take(self._events.read_rest())
         ending = self._ending(exit_status, stopped_by, stop_reason)
         outcome, reason = decide_outcome(ending)
+        reason = self.masking.scrubbed(reason)
         if outcome == "completed" and self.facts.end is None:
             self.warnings.append(_NO_LAST_WORD)
         self.warnings += rank_warnings(load_other_ranks(self.path, self.start_s))
@@ -206,13 +209,13 @@ def open_recording(
 
     `processes` says how many train together where the request itself starts none.
     """
-    start_s = monotonic()
+    start_s, masking = monotonic(), open_masking()
     budget, continues = request.layer_budget, request.continues
     manifest = Manifest(
         created=datetime.fromtimestamp(wall_clock(), UTC).isoformat(timespec="seconds"),
         trainload_version=__version__,
         framework=request.framework,
-        workload=recorded_workload(request.workload),
+        workload=recorded_workload(request.workload, masking),
         setting=RecordedSetting(asked=request.asked, resolved=request.setting),
         machine=request.machine,
         job=read_job(),
@@ -225,7 +228,13 @@ def open_recording(
         continues=None if continues is None else continues.origin,
     )
     run = create_run_directory(request.out, request.workload.model, manifest)
-    return Recording(request, run, start_s, wall_clock)
+    recording = Recording(request, run, start_s, wall_clock, masking=masking)
+    if masking.count:
+        recording.warnings.append(
+            f"masked in this record: {masking.count} values of its arguments or settings that are "
+            "secret by their names; they must be given anew to run it again"
+        )
+    return recording
 
 
 def _last_line(path: Path) -> str | None:

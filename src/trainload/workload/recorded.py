@@ -12,11 +12,12 @@ from trainload.checked import build_checked
 from trainload.errors import WorkloadError
 from trainload.workload.data.choose import DataOptions, image_cache, survey_data
 from trainload.workload.graph.layers import graph_from_spec
+from trainload.workload.masking import Masking
 from trainload.workload.script import ScriptFile, ScriptWorkload
 from trainload.workload.spec import Seeds, Training, Workload
 from trainload.workload.watched import WatchedWorkload
 from trainload.workload.zoo.models import find_model
-from trainload_worker.protocol.data import Data, ImageData
+from trainload_worker.protocol.data import Data, ImageData, NpyData
 from trainload_worker.protocol.graph import GraphSpec
 
 
@@ -52,21 +53,32 @@ class RecordedWatch:
 RecordedWorkload = RecordedGraph | RecordedScript | RecordedWatch
 
 
-def recorded_workload(workload: Workload | ScriptWorkload | WatchedWorkload) -> RecordedWorkload:
-    """The form kept in run.json."""
+def recorded_workload(
+    workload: Workload | ScriptWorkload | WatchedWorkload, masking: Masking
+) -> RecordedWorkload:
+    """The form kept in run.json, secrets masked."""
     if isinstance(workload, ScriptWorkload):
-        return RecordedScript(model=workload.model, script=workload)
+        arguments = masking.arguments(workload.arguments)
+        script = replace(workload, arguments=arguments, masked=masking.count)
+        return RecordedScript(model=workload.model, script=script)
     if isinstance(workload, WatchedWorkload):
-        return RecordedWatch(model=workload.model, watched=workload.config)
+        return RecordedWatch(model=workload.model, watched=masking.config(workload.config))
     return RecordedGraph(
         model=workload.model,
         model_options=workload.model_options,
         parameters=workload.graph.parameters,
         graph=workload.graph.to_spec(),
-        data=workload.data,
+        data=_masked_data(workload.data, masking),
         training=workload.training,
         seeds=workload.seeds,
     )
+
+
+def _masked_data(data: Data, masking: Masking) -> Data:
+    """The same data; an address keeps no credentials."""
+    if not isinstance(data, ImageData | NpyData) or data.address is None:
+        return data
+    return replace(data, address=masking.text(data.address))
 
 
 def workload_from_record(
