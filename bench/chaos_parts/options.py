@@ -66,7 +66,7 @@ def fuzz(seed: int, *, count: int | None = None, until_s: float = float("inf")) 
             if time.monotonic() - began_s > 20.0:
                 tally.complain("hangs", repr(words))
             if said is not None:
-                tally.complain("tracebacks", f"{words!r}: {said}")
+                tally.complain("tracebacks", f"{said} from {words!r:.300}")
             elif status not in (0, 1, 2):
                 tally.complain("tracebacks", f"{words!r}: status {status}")
         if _listing(Path(folder)) != before:
@@ -127,6 +127,9 @@ def _nothing_runs(folder: Path) -> Iterator[None]:
     driver.open_recording = refuse
     subprocess.Popen = refuse  # type: ignore[assignment,misc]
     running.ready_interpreter = lambda *_words: sys.executable
+    # Built once: typer would build the whole command anew for every line.
+    build, command = typer.main.get_command, typer.main.get_command(app)
+    typer.main.get_command = lambda _app: command
     os.chdir(folder)
     # Nobody's real cache or environments are touched.
     kept = {name: os.environ.get(name) for name in ("XDG_CACHE_HOME", "HOME", "TRAINLOAD_ENVS")}
@@ -139,6 +142,7 @@ def _nothing_runs(folder: Path) -> Iterator[None]:
         driver.open_recording = opened
         subprocess.Popen = started  # type: ignore[misc]
         running.ready_interpreter = ready
+        typer.main.get_command = build
         os.chdir(here)
         for name, value in kept.items():
             if value is None:

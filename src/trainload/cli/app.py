@@ -79,6 +79,8 @@ def run_app(arguments: Sequence[str]) -> int:
         sys.stderr.close()  # the reader of our output has gone, as in `trainload show R | head`
         return 1
     except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            return complain(f"{error.filename!s:.80}…: {error.strerror}")
         if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT):
             raise
         # Ours are written elsewhere and say so: what is left is the stream that we print to.
