@@ -64,7 +64,7 @@ def try_script(script: Path, mode: str, folder: Path, tally: Tally) -> None:
     """One script both ways; what differs goes into the tally."""
     tally.trials += 1
     name = f"{script.stem} ({mode})"
-    torch = "torch:" in script.open("rb").readline().decode("latin-1")
+    torch = "torch:" in script.read_text("latin-1").partition("\n")[0]
     words = ["--framework", "torch" if torch else "fake", "--no-check-overhead"]
     words += ["--layers" if torch and mode == QUIET else "--no-layers"]
     words += ["--out", str(folder / "runs"), *(["--json"] if mode == QUIET else [])]
@@ -96,8 +96,8 @@ def start(words: Sequence[str], folder: Path) -> Ran:
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    with ThreadPoolExecutor(2) as pool:
-        assert process.stdout is not None and process.stderr is not None
+    assert process.stdout is not None and process.stderr is not None
+    with process.stdout, process.stderr, ThreadPoolExecutor(2) as pool:
         out, err = pool.submit(process.stdout.read), pool.submit(process.stderr.read)
         deadline_s = time.monotonic() + LIMIT_S
         while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:

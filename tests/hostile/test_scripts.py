@@ -34,8 +34,8 @@ def test_a_script_ends_as_it_does_without_us(tmp_path, name, mode):
 
 
 def test_there_are_as_many_scripts_as_promised_and_each_says_what_it_does():
-    lines = [path.open("rb").readline() for path in SCRIPTS.glob("*.py")]
-    assert len(lines) >= 60 and all(line.startswith(b"# ") for line in lines)
+    texts = [path.read_bytes() for path in SCRIPTS.glob("*.py")]
+    assert len(texts) >= 60 and all(text.startswith(b"# ") for text in texts)
 
 
 def test_names_that_are_no_utf_8_are_kept_and_read_back(tmp_path):
