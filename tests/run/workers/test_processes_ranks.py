@@ -128,7 +128,7 @@ def test_a_rank_that_raises_ends_the_one_that_waits_for_it(prepare, tmp_path):
     )
     assert result.outcome == "failed"
     assert result.reason == "rank 1: ValueError: boom (script, train.py line 5)"
-    assert "[rank 1] ValueError: boom" in open_run(result.path).worker_log_tail()
+    assert "[rank1]: ValueError: boom" in open_run(result.path).worker_log_tail()
     assert not processes_of(tmp_path)
 
 
