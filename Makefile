@@ -9,7 +9,7 @@ ENVIRONMENTS := $(CURDIR)/.venv-frameworks
 # With REQUIRE=1 a framework that cannot be installed is an error; else its tests skip.
 REQUIRE :=
 # What these test depends on time, so nothing may run beside them.
-ALONE := tests/run tests/meters tests/integrations
+ALONE := tests/run tests/meters tests/integrations tests/hostile
 
 # The oldest torch that is supported (`lowest` in the torch folder's offer.py), and the newest as a
 # plain `pip install torch` brings it: a build for CUDA. Test packages are those of $(VENV).
@@ -22,7 +22,10 @@ WHEEL_TESTS := tests/worker/frameworks/fake_step/test_op_trace.py tests/cli/test
 	tests/api/estimating tests/api/test_in_process.py tests/worker/frameworks/test_worker_torch.py \
 	tests/worker/frameworks/test_training_torch.py tests/worker/frameworks/test_layers_torch.py
 
-.PHONY: demo test test-wheels lint environments tests bench clean
+.PHONY: demo test test-wheels chaos lint environments tests bench clean
+
+# Minutes that `make chaos` takes, shared among its parts.
+MINUTES := 10
 
 demo: $(VENV)/.demo-ready
 	@rm -rf demo && mkdir -p demo
@@ -79,6 +82,10 @@ test-wheels:
 	for version in $$failed; do echo "*** tests failed with torch $$version ***" >&2; done; \
 	test -z "$$failed"
 
+# Mutated directories, hostile scripts, kills, fuzzed options: exit 1 where one of them got through.
+chaos: $(VENV)/.test-ready
+	$(BIN)/python bench/chaos.py --minutes $(MINUTES)
+
 bench: $(VENV)/.test-ready environments
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/record_hour.py
@@ -89,7 +96,7 @@ bench: $(VENV)/.test-ready environments
 	$(BIN)/python bench/layers_proportion.py
 	$(BIN)/python bench/big_trace.py
 	$(BIN)/python bench/sampler_overhead.py
-	$(BIN)/python bench/kill_chaos.py
+	$(BIN)/python bench/chaos.py --part kills --minutes 10
 	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/python bench/driver_cost.py
 	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/python bench/seven_cnns.py
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import traceback
-from typing import NoReturn
+from time import monotonic
+from typing import Callable, NoReturn
 
 from trainload_worker.errors import SpecError, WorkerProblem
 from trainload_worker.frameworks.backends import Probe
@@ -27,7 +27,7 @@ from trainload_worker.process.endings import classify
 from trainload_worker.process.events import EventWriter, greet
 from trainload_worker.process.launch import launch_ranks
 from trainload_worker.process.memory_peaks import MemoryPeaks
-from trainload_worker.process.script import run_script
+from trainload_worker.process.script import run_script, show_error, words_of
 from trainload_worker.process.signals import Interrupted, StopRequest
 from trainload_worker.protocol.events import End, LayerParameters, ModelBuilt, PhaseEdge, RankEnd
 from trainload_worker.protocol.outcomes import EXIT_BAD_SPEC, EXIT_CODES, EXIT_EVENTS_LOST
@@ -61,6 +61,8 @@ def main() -> NoReturn:
         _finish(EXIT_EVENTS_LOST, f"the events cannot be recorded: {error}")
     except Interrupted as error:
         _finish(EXIT_CODES["interrupted"], f"interrupted by {error}")
+    if isinstance(spec, ScriptSpec):
+        _run_program(spec, events, stop)
     ending = _run_to_end(spec, events, stop)
     if isinstance(spec, LaunchSpec):
         events.mend()
@@ -90,13 +92,58 @@ def _run_to_end(spec: AnySpec, events: EventWriter, stop: StopRequest) -> End:
         return ending
 
 
+def _run_program(spec: ScriptSpec, events: EventWriter, stop: StopRequest) -> NoReturn:
+    """Runs a user's script and ends as Python would without us.
+
+    The script may have replaced anything that our last words need. They are then missing, and
+    the exit status alone tells.
+    """
+    run = _Run(spec, events, stop)
+    raised: BaseException | None = None
+    try:
+        run.execute()
+    except BaseException as error:  # noqa: BLE001 - whatever ends a run is recorded as its outcome
+        raised = error
+    status = 0
+    try:
+        stop.ignore()
+        status = _tell_end(run, spec, events, raised)
+    except Exception:  # noqa: BLE001 - see above
+        status = 0 if raised is None else 1
+    if raised is None or status == EXIT_EVENTS_LOST:
+        sys.exit(status)
+    if isinstance(raised, (WorkerProblem, Interrupted)):
+        sys.exit(status)
+    if isinstance(raised, SystemExit):
+        raise raised.with_traceback(None)
+    show_error(raised, spec.path)
+    sys.exit(status)
+
+
+def _tell_end(
+    run: _Run, spec: ScriptSpec, events: EventWriter, raised: BaseException | None
+) -> int:
+    """Records how a script ended; the exit status that goes with it."""
+    ending = End("completed")
+    if raised is not None:
+        ending = classify(raised, run.phase, program_folder(spec))
+        if isinstance(raised, (WorkerProblem, Interrupted)):
+            _say(f"{ending.outcome}: {ending.reason}")
+        if ending.outcome == "out_of_memory":
+            # The frames hold what filled the memory; the last words need some of it.
+            traceback.clear_frames(raised.__traceback__)
+    recorded = events.write(_last_word(spec, ending, events.lost_count))
+    events.close()
+    return EXIT_CODES[ending.outcome] if recorded else EXIT_EVENTS_LOST
+
+
 def _last_word(spec: AnySpec, ending: End, lost: int) -> End:
     """One of several processes ends by itself; the run's end is the launcher's to tell."""
     kind = RankEnd if _is_rank(spec) else End
     return kind(
         outcome=ending.outcome,
         reason=ending.reason,
-        t_s=time.monotonic(),
+        t_s=monotonic(),
         events_lost=lost + ending.events_lost,
         rank=ending.rank,
         signal=ending.signal,
@@ -196,11 +243,12 @@ class _Run:
         probe.on_backward_step = layers.mark_step
         peaks = MemoryPeaks()
         try:
-            run_script(spec)
-            self._events.write(peaks.read())
+            with self._stop.in_program():
+                run_script(spec)
         finally:
-            layers.finish()
-            probe.finish()
+            # Not one of these may stand in the place of what the script raised.
+            for finish in (lambda: self._events.write(peaks.read()), layers.finish, probe.finish):
+                _attempt(finish)
         self._end()
 
     def _take_setting(self) -> list[str]:
@@ -212,10 +260,18 @@ class _Run:
     def _begin(self, phase: str) -> None:
         self._stop.check()
         self.phase = phase
-        self._events.write(PhaseEdge(phase, "begin", time.monotonic()))
+        self._events.write(PhaseEdge(phase, "begin", monotonic()))
 
     def _end(self) -> None:
-        self._events.write(PhaseEdge(self.phase, "end", time.monotonic()))
+        self._events.write(PhaseEdge(self.phase, "end", monotonic()))
+
+
+def _attempt(finish: Callable[[], object]) -> None:
+    """Does what may fail in a program that has replaced what it needs; the rest goes on."""
+    try:
+        finish()
+    except Exception as error:  # noqa: BLE001 - the user's program has its own end
+        _say(f"not all of the record could be written: {words_of(error)}")
 
 
 def program_folder(spec: AnySpec) -> str | None:
@@ -251,8 +307,8 @@ def _say(text: str) -> None:
     try:
         sys.stderr.write(f"trainload_worker: {text}\n")
         sys.stderr.flush()
-    except OSError:
-        pass  # the log's disk is full: the exit code still tells
+    except (OSError, ValueError, AttributeError):
+        pass  # the log's disk is full, or the program took the stream: the exit code still tells
 
 
 def _finish(code: int, message: str | None) -> NoReturn:

@@ -5,8 +5,7 @@ WorkerProblem
 ├── DataError       the data set cannot be read, made or split
 ├── GraphError      the layer graph cannot be built; the message names the layer
 ├── FrameworkError  the framework, or the device asked of it, is not there
-├── CheckpointError a checkpoint cannot be written, read or does not fit the model
-└── ScriptError     the user's script ended itself with a status other than 0
+└── CheckpointError a checkpoint cannot be written, read or does not fit the model
 
 A message is one line: what and where. Anything else that is raised is a failure of the training
 itself and leaves its traceback in the worker's log.
@@ -35,7 +34,3 @@ class FrameworkError(WorkerProblem):
 
 class CheckpointError(WorkerProblem):
     """A checkpoint cannot be written or read, or does not fit the model."""
-
-
-class ScriptError(WorkerProblem):
-    """The user's script ended itself with a status other than 0."""

@@ -77,7 +77,7 @@ def test_both_halves_write_the_same_format() -> None:
         ({"missing": 4}, "is cut short: "),
         ({"missing": -4}, "is damaged: "),
         ({"format": "pt"}, "is no checkpoint of this trainload: its format is 'pt'"),
-        ({"epoch": "two"}, "is damaged: invalid literal"),
+        ({"epoch": "two"}, "is damaged: its epoch is 'two', no count"),
     ],
 )
 def test_a_file_that_is_wrong_is_one_line(tmp_path: Path, change: Any, words: str) -> None:

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import trainload
+from chaos_parts.kills import find_child
 from data_samples import write_mnist
-from kill_chaos import find_child
 from trainload.analyse import summarise_run
 from trainload.errors import RecordError, UsageError
 from trainload.record import AskedSetting, layout, load_manifest, open_run

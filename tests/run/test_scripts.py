@@ -280,7 +280,7 @@ def test_a_process_forked_after_a_window_ends_and_tells_nothing(run_script):
     child = os.fork()
     if child == 0:
         sys.exit(7)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1, "the worker's word for failed"
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, "as without us"
     """
     )
     result = run_script(text, budget=0.5)

@@ -159,7 +159,7 @@ def summarise_run(run: Run) -> RunSummary:
         peaks=run_peaks(manifest, samples),
         course=summarise_course(run),
         samples=_count_samples(samples, inside, manifest),
-        warnings=find_warnings(manifest, steps, inside, amounts),
+        warnings=(*find_warnings(manifest, steps, inside, amounts), *run.table_notes),
     )
 
 

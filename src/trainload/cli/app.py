@@ -1,5 +1,7 @@
 """The verbs put together, and the one place where errors become a line and an exit status."""
 
+import errno
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -59,6 +61,11 @@ for _name in _VERBS:
         app.command(_name, epilog=_file.EPILOG)(getattr(_file, f"{_name}_verb"))
 
 
+def _drop_output() -> None:
+    """What is still held would fail again when Python ends, with a status of its own."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def run_app(arguments: Sequence[str]) -> int:
     """Run one command; its exit status: 0 well, 1 the run ended otherwise, 2 usage."""
     try:
@@ -71,6 +78,14 @@ def run_app(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone, as in `trainload show R | head`
         return 1
+    except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            return complain(f"{error.filename!s:.80}…: {error.strerror}")
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT):
+            raise
+        # Ours are written elsewhere and say so: what is left is the stream that we print to.
+        _drop_output()
+        return complain(f"what is printed here cannot be written: {error.strerror}")
     except Exception as error:
         # typer brings its own copy of click or uses the installed one: known by their shape.
         status = getattr(error, "exit_code", None)

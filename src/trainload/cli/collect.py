@@ -212,17 +212,6 @@ def print_trace(rank: Any, paths: Sequence[Path], *, force: bool, as_json: bool)
 
 
 def _echo_json(document: dict[str, Any]) -> None:
-    import json
+    from trainload.cli.printing import json_text
 
-    typer.echo(json.dumps(_finite(document), indent=1, ensure_ascii=False))
-
-
-def _finite(value: Any) -> Any:
-    """NaN as null: JSON has none."""
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return None
-    return value
+    typer.echo(json_text(document))

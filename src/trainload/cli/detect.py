@@ -1,8 +1,8 @@
 """`trainload detect`: this machine and every meter on it."""
 
-import json
-
 import typer
+
+from trainload.cli.printing import json_text
 
 EPILOG = """\b
 Examples:
@@ -28,7 +28,7 @@ def detect_verb(
     for meter in meters:
         meter.close()
     if as_json:
-        typer.echo(json.dumps({"machine": to_json(machine), "meters": described}, indent=1))
+        typer.echo(json_text({"machine": to_json(machine), "meters": described}))
         return
     from trainload.cli.printing import print_rendered
     from trainload.record import RecordedMeter

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
 import typer
+
+from trainload.cli.printing import json_text
 
 if TYPE_CHECKING:
     from trainload.hardware.catalogue import Device
@@ -34,12 +35,12 @@ def devices_verb(
     if name is not None:
         device = find_device(name)
         shown = device.to_json()
-        typer.echo(json.dumps(shown, indent=1, ensure_ascii=False) if as_json else _render(device))
+        typer.echo(json_text(shown) if as_json else _render(device))
         return
     devices = list(load_catalogue().values())
     if as_json:
         document = {"devices": [device.to_json() for device in devices]}
-        typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+        typer.echo(json_text(document))
         return
     typer.echo(_render_list(devices))
 

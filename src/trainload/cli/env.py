@@ -1,12 +1,11 @@
 """`trainload env`: the frameworks' own environments."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
 import typer
 
-from trainload.cli.printing import FRAMEWORK_NAMES
+from trainload.cli.printing import FRAMEWORK_NAMES, json_text
 
 EPILOG = """\b
 Examples:
@@ -41,7 +40,7 @@ def list_verb(path: Path | None = _PATH, as_json: bool = _JSON) -> None:
             "folder": str(path or environments_folder()),
             "environments": [asdict(environment) for environment in found],
         }
-        typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+        typer.echo(json_text(document))
         return
     rows = [
         (one.framework, "ready" if one.state == "here" else one.state, one.version or "",
@@ -77,7 +76,7 @@ def create_verb(
         made = create_environment(
             name, folder=path, python=python, force=force, show=lambda text: line(f"{text}\n")
         )
-    typer.echo(json.dumps(asdict(made), indent=1) if as_json else _ready(made))
+    typer.echo(json_text(asdict(made)) if as_json else _ready(made))
 
 
 @env_app.command("use", epilog="Example: trainload env use jax ~/venvs/jax/bin/python")
@@ -91,7 +90,7 @@ def use_verb(
     from trainload.run import use_interpreter
 
     chosen = use_interpreter(name, python, path)
-    typer.echo(json.dumps(asdict(chosen), indent=1) if as_json else _ready(chosen))
+    typer.echo(json_text(asdict(chosen)) if as_json else _ready(chosen))
 
 
 @env_app.command("remove", epilog="Example: trainload env remove jax")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import typer
+
+from trainload.cli.printing import json_text
 
 LIMIT_S = 120.0
 _FOR_MODELS = "--classes, --input and --set are for built-in models, not for {}"
@@ -209,4 +210,4 @@ def _options(
 
 
 def _dump(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=1, ensure_ascii=False)
+    return json_text(document)

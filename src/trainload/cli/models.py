@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from trainload.cli.printing import json_text
 
 if TYPE_CHECKING:
     from trainload.workload import LayerGraph
@@ -53,7 +54,7 @@ def models_verb(
 
 
 def _list_json() -> str:
-    return json.dumps({"models": _list_models()}, indent=1, ensure_ascii=False)
+    return json_text({"models": _list_models()})
 
 
 def _list_models() -> list[dict[str, Any]]:
@@ -124,7 +125,7 @@ def _model_json(name: str, options: dict[str, Any], graph: LayerGraph, batch: in
             for layer in graph.layers
         ],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False)
+    return json_text(document)
 
 
 def _render_model(name: str, options: dict[str, Any], graph: LayerGraph, batch: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +26,25 @@ def print_rendered(rendered: Any) -> None:
     if not console.is_terminal:
         console = Console(highlight=False, width=160)
     console.print(rendered)
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON that every reader takes: what is no finite number is null.
+
+    Half characters, as file names may hold them, stand in it escaped.
+    """
+    text = json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
 
 
 def write_page(path: Path, text: str) -> None:

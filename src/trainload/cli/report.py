@@ -37,20 +37,19 @@ def report_verb(
 ) -> int:
     """Write one self-contained HTML file about one or several runs, and print its path.
 
-    What is no run is named and left out; the exit status is then 2.
+    What is no run is named, in the page too, and left out; the exit status is then 2.
     """
-    import json
-
-    from trainload.cli.printing import open_readable
+    from trainload.cli.printing import json_text
     from trainload.cli.show import run_json
     from trainload.errors import UsageError
 
     if len(runs) > 1 and (trace is not None or csv is not None):
         raise UsageError("--trace and --csv are for one run; name one run directory")
-    opened, status = open_readable(runs)
+    opened, problems = _open_summed(runs)
+    status = 2 if problems else 0
     if as_json:
         found = [run_json(run) for run in opened]
-        typer.echo(json.dumps([values for values, _ in found], indent=1, ensure_ascii=False))
+        typer.echo(json_text([values for values, _ in found]))
         return max(status, *(fault for _, fault in found))
     if trace is not None:
         from trainload.report import save_trace
@@ -60,18 +59,44 @@ def report_verb(
     if csv is not None:
         _write_tables(opened[0], csv)
     if html is not None or (trace is None and csv is None):
-        status = max(status, _write_page(opened, html or DEFAULT_HTML))
+        status = max(status, _write_page(opened, problems, html or DEFAULT_HTML))
     return status
 
 
-def _write_page(runs: Sequence[Run], html: Path) -> int:
+def _open_summed(paths: Sequence[Path]) -> tuple[list[Run], list[tuple[str, str]]]:
+    """Those of the paths that are runs with figures; of the others their name and what is wrong.
+
+    Each of those is told too; an error if none was a run.
+    """
+    from trainload.api.loading import load
+    from trainload.cli.printing import complain
+    from trainload.errors import TrainloadError
+
+    runs, faults = [], []
+    for path in paths:
+        try:
+            run = load(path)
+            assert run.summary is not None, "the tables can be read, so it can be shown"
+            runs.append(run)
+        except TrainloadError as error:
+            faults.append((path, error))
+    if not runs:
+        raise faults[0][1]
+    for _, fault in faults:
+        complain(fault)
+    return runs, [(path.name, str(fault)) for path, fault in faults]
+
+
+def _write_page(runs: Sequence[Run], problems: Sequence[tuple[str, str]], html: Path) -> int:
     """Write the page; 2 where the layers of a run could not be read."""
     from trainload.cli.printing import write_page
     from trainload.cli.show import readable_layers
     from trainload.report import render_html
 
     found = [readable_layers(run) for run in runs]
-    text = render_html([(run, run.summary) for run in runs], [layers for layers, _ in found])
+    text = render_html(
+        [(run, run.summary) for run in runs], [layers for layers, _ in found], problems
+    )
     write_page(html, text)
     typer.echo(str(html.resolve()))
     return max((status for _, status in found), default=0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trainload.cli.printing import FRAMEWORK_NAMES, complain
+from trainload.cli.printing import FRAMEWORK_NAMES, complain, json_text
 from trainload.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _print_summary(run: Run, as_json: bool) -> None:
             "outcome_reason": manifest.outcome_reason,
             "summary": summary,
         }
-        typer.echo(json.dumps(document, indent=1))
+        typer.echo(json_text(document))
         return
     reason = f": {manifest.outcome_reason}" if manifest.outcome_reason else ""
     typer.echo(f"outcome: {manifest.outcome}{reason}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,7 @@ def scorecard_verb(
     truth − 1; the median is of its size, the bias its mean with the sign.
     """
     from trainload.analyse.scorecard import score_estimates
-    from trainload.cli.printing import print_rendered
+    from trainload.cli.printing import json_text, print_rendered
     from trainload.errors import UsageError
     from trainload.report.memory.scorecard import render_scorecard
 
@@ -53,7 +52,7 @@ def scorecard_verb(
     if csv is not None:
         _write_csv(card, csv)
     if as_json:
-        typer.echo(json.dumps(scorecard_json(card), indent=1, ensure_ascii=False))
+        typer.echo(json_text(scorecard_json(card)))
     else:
         print_rendered(render_scorecard(card))
     return status

@@ -1,6 +1,5 @@
 """`trainload seal`: close and pack run directories."""
 
-import json
 from pathlib import Path
 
 import typer
@@ -18,7 +17,7 @@ def seal_verb(
 
     Nothing is removed before the tables are safely written; sealing twice is harmless.
     """
-    from trainload.cli.printing import complain
+    from trainload.cli.printing import complain, json_text
     from trainload.errors import RecordError
     from trainload.record import seal_run
 
@@ -29,7 +28,7 @@ def seal_verb(
         except RecordError as error:
             status = complain(error)
     if as_json:
-        typer.echo(json.dumps({path: m.outcome for path, m in sealed.items()}, indent=1))
+        typer.echo(json_text({path: m.outcome for path, m in sealed.items()}))
         return status
     for name, manifest in sealed.items():
         typer.echo(f"{name}: sealed, {manifest.outcome}")

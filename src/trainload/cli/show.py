@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from trainload.cli.printing import json_text
 
 if TYPE_CHECKING:
     from trainload.analyse.attribution.types import RunLayers
@@ -36,7 +37,7 @@ def show_verb(
 
     if as_json:
         values, status = run_json(load(run))
-        typer.echo(json.dumps(values, indent=1, ensure_ascii=False))
+        typer.echo(json_text(values))
         return status
     return print_run(load(run), layers=layers, rank=rank)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import typer
+
+from trainload.cli.printing import json_text
 
 EPILOG = """\b
 Examples:
@@ -74,7 +75,7 @@ def subset_verb(
             "out": str(out),
             "moved_aside": None if moved is None else str(moved),
         }
-        typer.echo(json.dumps(document, indent=1))
+        typer.echo(json_text(document))
         return
     typer.echo(_render(summary))
     if moved is not None:

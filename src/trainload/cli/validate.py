@@ -18,7 +18,9 @@ def validate_verb(
     data: str | None = typer.Option(
         None, metavar="WORD", help="Other data than the run's own, as trainload run takes it."
     ),
-    cache: Path | None = typer.Option(None, help="Folder of decoded images, for --data."),
+    cache: Path | None = typer.Option(
+        None, help="Folder of decoded images; default the user's cache."
+    ),
     top: str | None = typer.Option(
         None, metavar="N,N…", help="Top-n accuracies to count, such as 1,5."
     ),

@@ -8,6 +8,7 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainload.errors import MeterError
 from trainload.hardware.accelerators import Accelerator, read_accelerators
 from trainload.hardware.cgroup import read_cgroup_limits
 
@@ -41,17 +42,23 @@ def read_machine(proc_root: Path = Path("/proc"), sys_root: Path = Path("/sys"))
 
     limits = read_cgroup_limits(proc_root, sys_root)
     found = read_accelerators()
-    memory = psutil.virtual_memory()
+    try:
+        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+        physical_cores = psutil.cpu_count(logical=False)
+    except OSError as error:
+        raise MeterError(
+            f"this machine does not tell what it is ({error}); is /proc mounted here?"
+        ) from error
     return Machine(
         cpu_model=_cpu_model(proc_root),
         architecture=platform.machine(),
         logical_cores=os.cpu_count() or 1,
-        physical_cores=psutil.cpu_count(logical=False),
+        physical_cores=physical_cores,
         allowed_cores=allowed_cores(),
         cpu_quota_cores=limits.cpu_quota_cores,
         memory_total_bytes=memory.total,
         memory_limit_bytes=limits.memory_limit_bytes,
-        swap_total_bytes=psutil.swap_memory().total,
+        swap_total_bytes=swap.total,
         operating_system=_operating_system(),
         kernel=platform.release(),
         accelerators=found.accelerators,

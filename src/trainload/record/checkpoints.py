@@ -5,6 +5,7 @@ The form is safetensors: the length of a JSON header in 8 bytes, the header, the
 
 import json
 import math
+import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import RecordError
+from trainload.record.inside import is_plain, open_inside
 from trainload.record.layout import CHECKPOINT, CHECKPOINT_GLOB, MANIFEST
 from trainload.record.parts import CheckpointOrigin
 from trainload.workload import LayerGraph
 
 FORMAT = "trainload checkpoint 1"
-_HEADER_LIMIT = 100_000_000
+_HEADER_LIMIT = 16 << 20
 _RUNNING = ("running_mean", "running_var")
 
 
@@ -40,7 +42,7 @@ class Checkpoint:
     def run_dir(self) -> Path | None:
         """The run directory it stands in; None where it was taken elsewhere."""
         folder = self.path.parent
-        return folder if (folder / MANIFEST).is_file() else None
+        return folder if is_plain(folder / MANIFEST) else None
 
     @property
     def origin(self) -> CheckpointOrigin:
@@ -60,12 +62,13 @@ def find_checkpoint(place: Path) -> Path:
         if not place.exists():
             raise RecordError(f"no such run or checkpoint: {place}")
         return place
-    if (place / CHECKPOINT).is_file():
+    if is_plain(place / CHECKPOINT):
         return place / CHECKPOINT
-    found = sorted(place.glob(CHECKPOINT_GLOB), key=lambda path: _epoch_of(path.name))
+    kept = filter(is_plain, place.glob(CHECKPOINT_GLOB))
+    found = sorted(kept, key=lambda path: (_epoch_of(path.name), path.name))
     if found:
         return found[-1]
-    if not (place / MANIFEST).is_file():
+    if not is_plain(place / MANIFEST):
         raise RecordError(f"{place} is no run directory: it has no {MANIFEST}")
     raise RecordError(f"{place} holds no checkpoint; a run leaves one with --save")
 
@@ -83,21 +86,16 @@ def load_checkpoint(place: Path) -> Checkpoint:
         )
     assert isinstance(metadata, dict), "it has a format"
     try:
-        shapes, ends = {}, [0]
-        for name, entry in header.items():
-            begin, end = entry["data_offsets"]
-            shapes[name] = tuple(int(size) for size in entry["shape"])
-            if entry["dtype"] != "F32" or end - begin != 4 * math.prod(shapes[name]):
-                raise ValueError(f"{name} is no float32 of its shape")
-            ends.append(end)
-        epoch, step = int(metadata["epoch"]), int(metadata["step"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise RecordError(f"{path} is damaged: {error}") from None
-    if max(ends) != data_bytes:
+        shapes, told_bytes = _read_shapes(header)
+        epoch, step = _read_count(metadata, "epoch"), _read_count(metadata, "step")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RecordError(f"{path} is damaged: {_words(error)}") from None
+    if told_bytes != data_bytes:
         raise RecordError(
-            f"{path} is cut short: {data_bytes:,} of {max(ends):,} bytes of values are there"
-            if max(ends) > data_bytes
-            else f"{path} is damaged: {data_bytes:,} bytes of values, its header says {max(ends):,}"
+            f"{path} is cut short: {data_bytes:,} of {told_bytes:,} bytes of values are there"
+            if told_bytes > data_bytes
+            else f"{path} is damaged: {data_bytes:,} bytes of values, its header says "
+            f"{told_bytes:,}"
         )
     return Checkpoint(
         path=path,
@@ -109,6 +107,40 @@ def load_checkpoint(place: Path) -> Checkpoint:
         step=step,
         shapes=shapes,
     )
+
+
+def _read_shapes(header: Mapping[str, Any]) -> tuple[dict[str, tuple[int, ...]], int]:
+    """Every tensor's shape, and how many bytes they take in all.
+
+    ValueError where one is no float32 of its shape, or where they overlap or leave holes: each
+    value belongs to one tensor.
+    """
+    shapes, spans = {}, []
+    for name, entry in header.items():
+        sizes, (begin, end) = entry["shape"], entry["data_offsets"]
+        if not all(type(n) is int and 0 <= n < 1 << 48 for n in (*sizes, begin, end)):
+            raise ValueError(f"{name[:80]} has sizes or places that are no counts")
+        shapes[name] = tuple(sizes)
+        if entry["dtype"] != "F32" or end - begin != 4 * math.prod(sizes):
+            raise ValueError(f"{name[:80]} is no float32 of its shape")
+        spans.append((begin, end, name))
+    last = 0
+    for begin, end, name in sorted(spans):
+        if begin != last:
+            raise ValueError(f"{name[:80]} does not begin where the values before it end")
+        last = end
+    return shapes, last
+
+
+def _read_count(metadata: Mapping[str, Any], name: str) -> int:
+    text = metadata[name]
+    if not (isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 16):
+        raise ValueError(f"its {name} is {str(text)[:40]!r}, no count")
+    return int(text)
+
+
+def _words(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
 def check_fits(checkpoint: Checkpoint, graph: LayerGraph) -> None:
@@ -154,8 +186,9 @@ def _expected_shapes(graph: LayerGraph) -> dict[str, tuple[int, ...]]:
 def _read_header(path: Path) -> tuple[dict[str, Any], int]:
     """The header, and how many bytes follow it."""
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
+        # A file that the user names may be a link; one that was found in a folder is none.
+        with open_inside(path.resolve()) as file:
+            size = os.fstat(file.fileno()).st_size
             start = file.read(8)
             (length,) = struct.unpack("<Q", start) if len(start) == 8 else (size,)
             if length > min(_HEADER_LIMIT, size - 8):
@@ -171,5 +204,5 @@ def _read_header(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _epoch_of(name: str) -> int:
-    digits = "".join(character for character in name if character.isdigit())
-    return int(digits) if digits else 0
+    digits = "".join(character for character in name if character in "0123456789")
+    return int(digits) if 0 < len(digits) < 16 else 0

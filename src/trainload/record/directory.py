@@ -13,11 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainload.errors import RecordError
+from trainload.files import OwnDescriptor
 from trainload.record.facts import WorkerFacts, load_facts, load_other_ranks, rank_warnings
 from trainload.record.layout import EVENTS, EVENTS_GLOB, RESERVE, RESERVE_BYTES, SAMPLES
 from trainload.record.lines import is_number, read_tail
 from trainload.record.manifest import Manifest, load_manifest, save_manifest
 from trainload_worker.protocol.outcomes import Outcome
+
+_LONGEST_NAME = 150
 
 
 class DirectoryLock:
@@ -25,14 +28,17 @@ class DirectoryLock:
 
     def __init__(self, run_dir: Path) -> None:
         try:
-            self._fd = os.open(run_dir, os.O_RDONLY)
+            self._held = OwnDescriptor(os.open(run_dir, os.O_RDONLY))
         except OSError as error:
             raise RecordError(f"cannot open {run_dir}: {error.strerror}") from error
 
     def try_take(self) -> bool:
         """Take the hold; False where another process has it."""
+        fd = self._held.fd
+        if fd is None:
+            return False
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             # A file system without locks tells nothing, so there the answer is yes.
             return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
@@ -40,14 +46,14 @@ class DirectoryLock:
 
     def free(self) -> None:
         """Let go; harmless when called twice."""
-        if self._fd >= 0:
+        fd = self._held.fd
+        if fd is not None:
             # Closing alone would leave the hold to a child that another thread is just starting.
             try:
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
+                fcntl.flock(fd, fcntl.LOCK_UN)
             except OSError:
                 pass  # a file system without locks
-            os.close(self._fd)
-            self._fd = -1
+            self._held.close()
 
 
 @dataclass
@@ -171,6 +177,8 @@ def _line_files(run_dir: Path) -> list[Path]:
 
 def _make_directory(parent: Path, model: str) -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    # Names of files end at 255 bytes, and temporary ones beside this one are longer.
+    model = model.encode("utf-8", "surrogateescape")[:_LONGEST_NAME].decode("utf-8", "ignore")
     try:
         parent.mkdir(parents=True, exist_ok=True)
         while True:

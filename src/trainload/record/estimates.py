@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 from trainload.errors import RecordError, RecordTooNew
 from trainload.files import write_whole
+from trainload.record.inside import parse_json, read_inside
 from trainload.record.layout import ESTIMATE
 from trainload_worker.protocol.checked import (
     Bounds,
@@ -29,7 +30,6 @@ FOLDER_VARIABLE = "TRAINLOAD_ESTIMATES"
 ESTIMATE_FORMAT = 1
 CARD_KIND = "memory_scorecard"
 CARD_FORMAT = 1
-_LARGEST_BYTES = 64 << 20
 
 T = TypeVar("T")
 Bytes = Annotated[int, Bounds(low=0, high=2**62)]
@@ -188,9 +188,7 @@ def copy_estimate(run_dir: Path, identities: Sequence[str]) -> bool:
     for identity in identities:
         path = estimates_folder() / f"{identity}.json"
         try:
-            if path.stat().st_size > _LARGEST_BYTES:
-                continue
-            write_whole(run_dir / ESTIMATE, path.read_bytes())
+            write_whole(run_dir / ESTIMATE, read_inside(path))
         except (OSError, RuntimeError):  # RuntimeError: no home folder is known
             continue
         return True
@@ -200,7 +198,7 @@ def copy_estimate(run_dir: Path, identities: Sequence[str]) -> bool:
 def load_estimate(run_dir: Path) -> RecordedEstimate | None:
     """The estimate of a run; None where it has none, RecordError where it is damaged."""
     path = run_dir / ESTIMATE
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
     wrong: list[str] = []
     found = _read(RecordedEstimate, _load(path), wrong, path)
@@ -233,12 +231,12 @@ def _read(cls: type[T], document: Any, wrong: list[str], path: Path) -> T:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(read_inside(path).decode("utf-8"), parse_constant=lambda _: None)
     except FileNotFoundError:
         raise RecordError(f"no such file: {path}") from None
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RecordError(f"{path} is damaged: {error}") from None
     if not isinstance(document, dict):
         raise RecordError(f"{path} is damaged: not a JSON object")

@@ -5,11 +5,15 @@ Whoever works it out hands over the rows and a text of its own; both come back a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainload.errors import RecordError
 from trainload.files import replacing
+from trainload.record.inside import open_inside
 from trainload.record.layout import LAYERS_TABLE
+from trainload.record.sound import read_table
 from trainload.record.tables import require_polars
 
 if TYPE_CHECKING:
@@ -29,13 +33,15 @@ def save_layer_table(run_dir: Path, rows: pl.DataFrame, text: str) -> bool:
     return True
 
 
-def load_layer_table(run_dir: Path) -> tuple[pl.DataFrame, str] | None:
-    """The table and its text as kept; None where there is none that can be read."""
+def load_layer_table(run_dir: Path, columns: Sequence[str]) -> tuple[pl.DataFrame, str] | None:
+    """These columns of the table and its text as kept; None where there are none to be read."""
     require_polars()
     import polars as pl
 
     path = run_dir / LAYERS_TABLE
     try:
-        return pl.read_parquet(path), pl.read_parquet_metadata(path).get(_KEY, "")
-    except (OSError, pl.exceptions.PolarsError):
+        rows = read_table(path, list(columns))
+        with open_inside(path) as file:
+            return rows, pl.read_parquet_metadata(file).get(_KEY, "")
+    except (OSError, RecordError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None

@@ -3,14 +3,19 @@
 A damaged line is counted and passed over; nothing here raises for content.
 """
 
-import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from trainload.errors import RecordError
+from trainload.record.inside import (
+    LARGEST_LINES_BYTES,
+    open_inside,
+    parse_json,
+    read_end,
+    split_lines,
+)
 from trainload_worker.protocol.checked import CheckError
 from trainload_worker.protocol.events import Event, parse_event
 
@@ -22,45 +27,37 @@ class LineReader:
     path: Path
     offset_bytes: int = 0
     damaged_lines: int = 0
+    _end_bytes: int = 0
 
     def read_new(self) -> list[Any]:
         """Values of the whole lines appended since the last call; [] where the file is absent."""
-        return list(self._parse(self._read_bytes()))
+        return list(self._read())
 
     def read_rest(self) -> list[Any]:
         """As `read_new`, and the unfinished last line counts as damaged."""
         values = self.read_new()
-        try:
-            left = self.path.stat().st_size - self.offset_bytes
-        except FileNotFoundError:
-            left = 0
+        left = self._end_bytes - self.offset_bytes
         if left > 0:
             self.offset_bytes += left
             self.damaged_lines += 1
         return values
 
-    def _read_bytes(self) -> bytes:
+    def _read(self) -> Iterator[Any]:
         try:
-            with self.path.open("rb") as file:
+            with open_inside(self.path, largest_bytes=LARGEST_LINES_BYTES) as file:
                 file.seek(self.offset_bytes)
-                data = file.read()
+                for line, after in split_lines(file):
+                    self.offset_bytes = after
+                    value = parse_line(line) if line else None
+                    if value is not None:
+                        yield value
+                    elif line != b"":
+                        self.damaged_lines += 1
+                self._end_bytes = file.tell()
         except FileNotFoundError:
-            return b""
+            self._end_bytes = 0
         except OSError as error:
             raise RecordError(f"cannot read {self.path}: {error.strerror}") from error
-        whole = data[: data.rfind(b"\n") + 1]
-        self.offset_bytes += len(whole)
-        return whole
-
-    def _parse(self, data: bytes) -> Iterator[Any]:
-        for line in data.split(b"\n"):
-            if not line:
-                continue
-            value = parse_line(line)
-            if value is None:
-                self.damaged_lines += 1
-            else:
-                yield value
 
 
 @dataclass(kw_only=True)
@@ -104,24 +101,21 @@ def read_events(path: Path) -> tuple[list[Event], int]:
 def parse_line(line: bytes) -> Any:
     """The value of one line; None where it is damaged (a bare `null` counts as damaged)."""
     try:
-        return json.loads(line, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
+        return parse_json(line, parse_constant=_refuse_constant)
+    except ValueError:
         return None
 
 
 def read_tail(path: Path, size_bytes: int = 65536) -> list[Any]:
     """Values of the whole, sound lines within the last `size_bytes` of a file; [] if absent."""
     try:
-        with path.open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(0, end - size_bytes))
-            data = file.read()
+        data, cut = read_end(path, size_bytes)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror}") from error
     lines = data.split(b"\n")
-    if end > size_bytes:
+    if cut:
         lines = lines[1:]
     return [value for value in map(parse_line, filter(None, lines)) if value is not None]
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from trainload.errors import RecordError, RecordIncomplete, RecordTooNew, RecordTooOld
 from trainload.files import write_whole
 from trainload.hardware import Job, Machine
+from trainload.record.inside import parse_json, read_inside
 from trainload.record.layout import MANIFEST
 from trainload.record.migrate import MIGRATIONS, mend_words
 from trainload.record.parts import (
@@ -116,7 +117,7 @@ def load_manifest(run_dir: Path) -> Manifest:
     """The manifest of a run directory, migrated to this version's format in memory."""
     path = run_dir / MANIFEST
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_inside(path).decode("utf-8")
     except FileNotFoundError:
         if not run_dir.exists():
             raise RecordError(f"no such run: {run_dir}") from None
@@ -125,7 +126,9 @@ def load_manifest(run_dir: Path) -> Manifest:
         raise RecordError(f"{run_dir} is no directory; give the directory of a run") from None
     except NotADirectoryError:
         raise RecordError(f"{run_dir} is no directory; give the directory of a run") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise RecordError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise RecordError(f"cannot read {path}: {error}") from error
     return parse_manifest(text, str(path))
 
@@ -134,8 +137,8 @@ def parse_manifest(text: str, where: str) -> Manifest:
     """A manifest from its text; only RecordErrors are raised, whatever the text."""
     try:
         # NaN and infinity are no JSON and no figures: missing, as every reader will see them.
-        document = json.loads(text, parse_float=_finite, parse_constant=lambda _: None)
-    except (ValueError, RecursionError) as error:
+        document = parse_json(text, parse_float=_finite, parse_constant=lambda _: None)
+    except ValueError as error:
         raise RecordError(f"{where} is damaged: {error}") from None
     if not isinstance(document, dict):
         raise RecordError(f"{where} is damaged: not a JSON object")

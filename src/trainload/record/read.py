@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from trainload.errors import RecordError
 from trainload.record import layout
 from trainload.record.directory import DirectoryLock, abandoned_manifest
+from trainload.record.inside import is_plain, read_end
 from trainload.record.layout import (
     EPOCHS_TABLE,
     EVENTS,
@@ -24,7 +25,8 @@ from trainload.record.layout import (
 )
 from trainload.record.manifest import Manifest, load_manifest
 from trainload.record.seal import is_sealed, seal_if_free
-from trainload.record.tables import STEP_COUNTS, require_polars, sample_table, step_tables
+from trainload.record.sound import Sound, read_table, sound_epochs, sound_samples, sound_steps
+from trainload.record.tables import sample_table, step_tables
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,7 +59,7 @@ class Run:
 
         A loss that was not finite is null too.
         """
-        return self._read_steps(STEPS_TABLE) if self._sealed else self._events[0]
+        return self._steps[0]
 
     def steps_of(self, rank: int) -> pl.DataFrame:
         """The steps of one process, as `steps`, which are those of rank 0.
@@ -70,22 +72,46 @@ class Run:
         count = self.manifest.processes or 1
         if not 0 < rank < count:
             raise RecordError(f"{self.path} has no rank {rank}; it ran in {count} process(es)")
-        if self._sealed and (self.path / layout.steps_table(rank)).exists():
-            return self._read_steps(layout.steps_table(rank))
-        events_path = self.path / layout.events_file(rank)
-        return step_tables(events_path, self.manifest.origin_s)[0]
+        name = layout.steps_table(rank)
+        if self._sealed and os.path.lexists(self.path / name):
+            return sound_steps(read_table(self.path / name), name)[0]
+        name = layout.events_file(rank)
+        return sound_steps(step_tables(self.path / name, self.manifest.origin_s)[0], name)[0]
 
     @cached_property
     def epochs(self) -> pl.DataFrame:
         """epoch, start_s, end_s, train_s, validation_s, steps, train_loss, validation_…."""
-        return self._read_sealed(EPOCHS_TABLE) if self._sealed else self._events[1]
+        return self._epochs[0]
 
     @cached_property
     def samples(self) -> pl.DataFrame:
         """tick, t_s, read_s, sampler_cpu_s and one column for each metered quantity."""
+        return self._samples[0]
+
+    @property
+    def table_notes(self) -> tuple[str, ...]:
+        """What was not sound in the tables and is left out, a line each."""
+        found = (*self._steps[1], *self._epochs[1], *self._samples[1], *self._odd_traces)
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def _steps(self) -> Sound:
         if self._sealed:
-            return self._read_sealed(SAMPLES_TABLE)
-        return sample_table(self.path / SAMPLES, self.manifest.origin_s)[0]
+            return sound_steps(read_table(self.path / STEPS_TABLE), STEPS_TABLE)
+        return sound_steps(self._events[0], EVENTS)
+
+    @cached_property
+    def _epochs(self) -> Sound:
+        if self._sealed:
+            return sound_epochs(read_table(self.path / EPOCHS_TABLE), EPOCHS_TABLE)
+        return sound_epochs(self._events[1], EVENTS)
+
+    @cached_property
+    def _samples(self) -> Sound:
+        if self._sealed:
+            return sound_samples(read_table(self.path / SAMPLES_TABLE), SAMPLES_TABLE)
+        found = sample_table(self.path / SAMPLES, self.manifest.origin_s)[0]
+        return sound_samples(found, SAMPLES)
 
     @cached_property
     def _events(self) -> tuple[pl.DataFrame, pl.DataFrame, int]:
@@ -114,31 +140,19 @@ class Run:
 
     @property
     def traces(self) -> dict[int, Path]:
-        """The sealed trace of each process that was traced, by rank."""
+        """The sealed trace of each process that was traced, by rank; what is no file is none."""
         found = [(layout.rank_of(p.name), p) for p in self.path.glob(layout.TRACE_GLOB)]
-        return dict(sorted((rank, path) for rank, path in found if rank is not None))
+        return dict(sorted((rank, p) for rank, p in found if rank is not None and is_plain(p)))
 
-    def _read_steps(self, name: str) -> pl.DataFrame:
-        """A table of steps with every column: earlier formats have no counts."""
-        import polars as pl
-
-        found = self._read_sealed(name)
-        missing = [column for column in STEP_COUNTS if column not in found.columns]
-        return found.with_columns(pl.lit(None, pl.Int64).alias(column) for column in missing)
-
-    def _read_sealed(self, name: str) -> pl.DataFrame:
-        require_polars()
-        import polars as pl
-
-        try:
-            return pl.read_parquet(self.path / name)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise RecordError(f"cannot read {self.path / name}: {error}") from error
+    @property
+    def _odd_traces(self) -> tuple[str, ...]:
+        odd = sorted(p.name for p in self.path.glob(layout.TRACE_GLOB) if not is_plain(p))
+        return tuple(f"{name} is a link or no plain file; it is not opened" for name in odd[:5])
 
     def worker_log_tail(self, lines: int = 40) -> str:
         """The last lines the training process printed; unreadable bytes are replaced."""
         try:
-            data = (self.path / WORKER_LOG).read_bytes()[-65536:]
+            data, _ = read_end(self.path / WORKER_LOG, 65536)
         except OSError:
             return ""
         return "\n".join(data.decode("utf-8", "replace").splitlines()[-lines:])

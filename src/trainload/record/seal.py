@@ -79,9 +79,15 @@ def _write_tables(run_dir: Path, manifest: Manifest) -> Manifest:
         steps, _, damaged = step_tables(run_dir / events_file(rank), start_s)
         damaged_events += damaged
         _write_table(run_dir / steps_table(rank), steps)
+    notes: tuple[str, ...] = ()
     if manifest.layers is not None:
-        seal_traces(run_dir, start_s, manifest.layers.budget)
-    manifest = replace(manifest, sealed=True, damaged_lines=damaged_events + damaged_samples)
+        notes = seal_traces(run_dir, start_s, manifest.layers.budget)
+    manifest = replace(
+        manifest,
+        sealed=True,
+        damaged_lines=damaged_events + damaged_samples,
+        warnings=(*manifest.warnings, *notes),
+    )
     save_manifest(run_dir, manifest)
     return manifest
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainload.errors import MissingPart
+from trainload.errors import MissingPart, RecordError
+from trainload.record.inside import LARGEST_LINES_BYTES, open_inside, split_lines
 from trainload.record.lines import is_number, parse_line, read_events
 from trainload_worker.protocol.events import EpochDone, StepsDone
 
@@ -22,8 +23,7 @@ SAMPLE_HEAD = ("tick", "t_s", "read_s", "sampler_cpu_s")
 """The first columns of every samples table; the meters' columns follow."""
 
 
-STEP_COUNTS = ("examples", "tokens")
-"""Columns of the steps that only format 1.2 brought."""
+_ROWS_AT_ONCE = 20_000
 
 
 def require_polars() -> None:
@@ -146,30 +146,45 @@ def sample_table(samples_path: Path, start_s: float) -> tuple[pl.DataFrame, int]
     require_polars()
     import polars as pl
 
-    try:
-        data = samples_path.read_bytes()
-    except FileNotFoundError:
-        data = b""
-    lines = data.split(b"\n")
-    damaged = 1 if lines and lines[-1] else 0
-    pieces: list[tuple[list[str], list[bytes]]] = []
-    for line in lines[:-1]:
-        if line.startswith(b"["):
-            if pieces:
-                pieces[-1][1].append(line)
-            else:
-                damaged += 1
-        elif line:
-            value = parse_line(line)
-            if not isinstance(value, dict):
-                damaged += 1
-            elif _is_header(value):
-                pieces.append((value["columns"], []))
-    frames = []
-    for columns, rows in pieces:
-        frame, bad = _rows_frame(columns, rows)
+    frames, damaged = [], 0
+    columns: list[str] | None = None
+    rows: list[bytes] = []
+
+    def flush() -> int:
+        """Turn the rows so far into a frame; how many were damaged."""
+        frame, bad = _rows_frame(columns or [], rows)
         frames.append(frame)
-        damaged += bad
+        rows.clear()
+        return bad
+
+    try:
+        with open_inside(samples_path, largest_bytes=LARGEST_LINES_BYTES) as file:
+            end = 0
+            for line, after in split_lines(file):
+                end = after
+                if line is None:
+                    damaged += 1
+                elif line.startswith(b"["):
+                    if columns is None:
+                        damaged += 1
+                        continue
+                    rows.append(line)
+                    if len(rows) >= _ROWS_AT_ONCE:
+                        damaged += flush()
+                elif line:
+                    value = parse_line(line)
+                    if not isinstance(value, dict):
+                        damaged += 1
+                    elif _is_header(value):
+                        damaged += flush() if columns is not None else 0
+                        columns = value["columns"]
+            damaged += file.tell() > end
+    except FileNotFoundError:
+        pass  # a run that was never sampled
+    except OSError as error:
+        raise RecordError(f"cannot read {samples_path}: {error.strerror}") from error
+    if columns is not None:
+        damaged += flush()
     if not frames:
         return pl.DataFrame(schema=dict.fromkeys(SAMPLE_HEAD, pl.Float64)), damaged
     table = pl.concat(frames, how="diagonal").with_columns(pl.col("t_s") - start_s)

@@ -54,7 +54,8 @@ def plan_continuation(
         raise UsageError("--resume is for the built-in models; a script resumes by itself")
     checkpoint = load_checkpoint(place)
     if model is None:
-        workload = _recorded(checkpoint)
+        options = dict(options)
+        workload = _recorded(checkpoint, options.pop("cache", None))
         if seed:
             raise UsageError(_decided("--seed"))
         workload = _change_training(workload, options)
@@ -75,11 +76,9 @@ def plan_validation(
 ) -> Continuation:
     """What scoring that run's or file's checkpoint means, on its own data or on other data."""
     checkpoint = load_checkpoint(place)
-    workload = _recorded(checkpoint)
+    workload = _recorded(checkpoint, cache)
     if data is not None:
         workload = refit_data(workload, data, cache)
-    elif cache is not None:
-        raise UsageError("--cache is for --data: the run's own data has its place")
     changes = {"validate": "end", **({"top": top} if top else {})}
     workload = _change_training(workload, changes)
     check_fits(checkpoint, workload.graph)
@@ -91,15 +90,15 @@ def _continue(checkpoint: Checkpoint, workload: Workload) -> Continuation:
     return Continuation(workload=workload, checkpoint=checkpoint, framework=framework)
 
 
-def _recorded(checkpoint: Checkpoint) -> Workload:
-    """The workload of the run that left the checkpoint."""
+def _recorded(checkpoint: Checkpoint, cache: str | None) -> Workload:
+    """The workload of the run that left the checkpoint; its images are decoded into our cache."""
     if checkpoint.run_dir is None:
         raise UsageError(
             f"{checkpoint.path} stands in no run directory: name the model and the options it "
             f"was trained with, as in: trainload run {checkpoint.graph} --resume …"
         )
     manifest = load_manifest(checkpoint.run_dir)
-    return workload_from_record(manifest.workload, str(checkpoint.run_dir))
+    return workload_from_record(manifest.workload, str(checkpoint.run_dir), cache)
 
 
 def _change_training(workload: Workload, options: Mapping[str, Any]) -> Workload:

@@ -18,7 +18,7 @@ from trainload.run.recording import Recording, open_recording
 from trainload.run.request import RunProgress, RunRequest, RunResult
 from trainload.run.sampling.sampling import Sampling
 from trainload.run.workers.interrupts import Terminated, interrupts_ignored, signals_as_interrupts
-from trainload.run.workers.output import Echo
+from trainload.run.workers.output import Echo, ScriptOutput
 from trainload.run.workers.processes import WorkerProcess, worker_command, worker_environment
 from trainload.workload import ScriptWorkload, WatchedWorkload, Workload
 from trainload_worker.protocol.spec import (
@@ -69,7 +69,7 @@ class _Driver:
         echo: Echo | None,
     ) -> None:
         self.request = request
-        self.echo = echo if isinstance(request.workload, ScriptWorkload) else None
+        self.echo = echo
         self.recording = recording
         self.show = show
         self.worker: WorkerProcess | None = None
@@ -100,8 +100,12 @@ class _Driver:
     def _start(self) -> tuple[WorkerProcess, Sampling]:
         """Both processes, meters open before the worker is given its work."""
         log = self.recording.path / layout.WORKER_LOG
+        scripted = isinstance(self.request.workload, ScriptWorkload)
         worker = WorkerProcess(
-            self.request.python, log, worker_environment(self.request.setting), self.echo
+            self.request.python,
+            log,
+            worker_environment(self.request.setting),
+            ScriptOutput(self.echo, log) if scripted else None,
         )
         self.worker = worker
         sampling = self.recording.sample(worker.pid)

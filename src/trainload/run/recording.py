@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 
 from trainload._version import __version__
 from trainload.hardware import read_cgroup_limits, read_job
@@ -36,11 +37,16 @@ from trainload.run.sampling.overhead import measure_overhead
 from trainload.run.sampling.sampling import Sampling
 from trainload.run.sampling.spans import StepSpans
 from trainload.run.workers.verdict import Ending, decide_outcome, read_oom_kills
-from trainload.workload import recorded_workload
+from trainload.workload import Masking, ScriptWorkload, open_masking, recorded_workload
 from trainload_worker.protocol.events import Event
 
 WARM_UP_S = 1.0
 """Training time before the first pause of the overhead measurement."""
+
+_NO_LAST_WORD = (
+    "the program ended well but left without Python's own end (os._exit, or another program in its "
+    "place): what it did in its last half second, or in that program, was not seen"
+)
 
 
 @dataclass
@@ -55,6 +61,8 @@ class Recording:
     spans: StepSpans = field(init=False)
     sampling: Sampling | None = None
     warnings: list[str] = field(default_factory=list)
+    masking: Masking = field(default_factory=Masking)
+    """What was masked in the record, so that an ending does not tell it either."""
     heard_s: float = field(init=False)
     """When the last event came."""
 
@@ -123,6 +131,9 @@ class Recording:
         ending = self._ending(exit_status, stopped_by, stop_reason)
         outcome, reason = decide_outcome(ending)
         others = load_other_ranks(self.path, self.start_s)
+        reason = self.masking.scrubbed(reason)
+        if outcome == "completed" and self.facts.end is None:
+            self.warnings.append(_NO_LAST_WORD)
         self.warnings += rank_warnings(others)
         self.warnings += self.facts.checkpoint_failures
         manifest = self.facts.written_into(self.run.manifest, others)
@@ -133,12 +144,13 @@ class Recording:
                 overhead=self._overhead(self.sampling, unpaused),
             )
         assert manifest.clock is not None, "it was opened with one"
-        clock = replace(manifest.clock, end_s=time.monotonic(), end_wall_s=self.wall_clock())
+        clock = replace(manifest.clock, end_s=monotonic(), end_wall_s=self.wall_clock())
         self.run.close(
             replace(
                 manifest,
                 outcome=outcome,
                 outcome_reason=reason,
+                training_completed=outcome == "completed" or manifest.training_completed,
                 clock=clock,
                 warnings=tuple(self.warnings),
                 damaged_lines=self._events.damaged_lines,
@@ -148,7 +160,7 @@ class Recording:
 
     def _take(self, events: list[Event]) -> None:
         for event in events:
-            self.heard_s = time.monotonic()
+            self.heard_s = monotonic()
             self.facts.add(event)
             self.spans.add(event)
 
@@ -177,6 +189,8 @@ class Recording:
             lost_samples=sampling.lost_lines if sampling else 0,
             write_error=sampling.write_error if sampling else None,
             last_log_line=_last_line(self.path / layout.WORKER_LOG),
+            program_began=isinstance(self.request.workload, ScriptWorkload)
+            and any(phase.name == "script" for phase in self.facts.phases),
         )
 
     def _overhead(self, sampling: Sampling, unpaused: str) -> OverheadMeasurement:
@@ -196,13 +210,13 @@ def open_recording(
 
     `processes` says how many train together where the request itself starts none.
     """
-    start_s = time.monotonic()
+    start_s, masking = monotonic(), open_masking()
     budget, continues = request.layer_budget, request.continues
     manifest = Manifest(
         created=datetime.fromtimestamp(wall_clock(), UTC).isoformat(timespec="seconds"),
         trainload_version=__version__,
         framework=request.framework,
-        workload=recorded_workload(request.workload),
+        workload=recorded_workload(request.workload, masking),
         setting=RecordedSetting(asked=request.asked, resolved=request.setting),
         machine=request.machine,
         job=read_job(),
@@ -215,13 +229,21 @@ def open_recording(
         continues=None if continues is None else continues.origin,
     )
     run = create_run_directory(request.out, request.workload.model, manifest)
-    return Recording(request, run, start_s, wall_clock)
+    recording = Recording(request, run, start_s, wall_clock, masking=masking)
+    if masking.count:
+        recording.warnings.append(
+            f"masked in this record: {masking.count} values of its arguments or settings that are "
+            "secret by their names; they must be given anew to run it again"
+        )
+    return recording
 
 
 def _last_line(path: Path) -> str | None:
     """The last printable line of a log, cut to 200 characters; None where there is none."""
     try:
-        lines = path.read_bytes()[-4096:].decode("utf-8", "replace").split("\n")
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+            lines = file.read().decode("utf-8", "replace").split("\n")
     except OSError:
         return None
     printable = ("".join(c for c in line if c.isprintable()).strip() for line in lines)

@@ -19,6 +19,7 @@ from trainload.workload.graph.layers import (
     graph_from_json,
     graph_from_spec,
 )
+from trainload.workload.masking import Masking, open_masking
 from trainload.workload.recorded import (
     RecordedGraph,
     RecordedScript,
@@ -52,6 +53,7 @@ __all__ = [
     "Layer",
     "LayerGraph",
     "LayerSpec",
+    "Masking",
     "MlpOptions",
     "Model",
     "Optimizer",
@@ -77,6 +79,7 @@ __all__ = [
     "keypoint_data",
     "looks_like_script",
     "mlp_graph",
+    "open_masking",
     "parse_options",
     "parse_words",
     "recorded_workload",

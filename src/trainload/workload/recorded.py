@@ -1,6 +1,7 @@
 """A workload as a run's record keeps it, and the workload that is read back from there.
 
-What a run was trained on is taken at its word; only other data is looked at.
+What a run was trained on is taken at its word; only other data is looked at, and where to write
+is never the record's to say.
 """
 
 from collections.abc import Mapping
@@ -9,13 +10,14 @@ from typing import Any
 
 from trainload.checked import build_checked
 from trainload.errors import WorkloadError
-from trainload.workload.data.choose import DataOptions, survey_data
+from trainload.workload.data.choose import DataOptions, image_cache, survey_data
 from trainload.workload.graph.layers import graph_from_spec
+from trainload.workload.masking import Masking
 from trainload.workload.script import ScriptFile, ScriptWorkload
 from trainload.workload.spec import Seeds, Training, Workload
 from trainload.workload.watched import WatchedWorkload
 from trainload.workload.zoo.models import find_model
-from trainload_worker.protocol.data import Data
+from trainload_worker.protocol.data import Data, ImageData, NpyData
 from trainload_worker.protocol.graph import GraphSpec
 
 
@@ -51,25 +53,42 @@ class RecordedWatch:
 RecordedWorkload = RecordedGraph | RecordedScript | RecordedWatch
 
 
-def recorded_workload(workload: Workload | ScriptWorkload | WatchedWorkload) -> RecordedWorkload:
-    """The form kept in run.json."""
+def recorded_workload(
+    workload: Workload | ScriptWorkload | WatchedWorkload, masking: Masking
+) -> RecordedWorkload:
+    """The form kept in run.json, secrets masked."""
     if isinstance(workload, ScriptWorkload):
-        return RecordedScript(model=workload.model, script=workload)
+        arguments = masking.arguments(workload.arguments)
+        script = replace(workload, arguments=arguments, masked=masking.count)
+        return RecordedScript(model=workload.model, script=script)
     if isinstance(workload, WatchedWorkload):
-        return RecordedWatch(model=workload.model, watched=workload.config)
+        return RecordedWatch(model=workload.model, watched=masking.config(workload.config))
     return RecordedGraph(
         model=workload.model,
         model_options=workload.model_options,
         parameters=workload.graph.parameters,
         graph=workload.graph.to_spec(),
-        data=workload.data,
+        data=_masked_data(workload.data, masking),
         training=workload.training,
         seeds=workload.seeds,
     )
 
 
-def workload_from_record(recorded: RecordedWorkload | None, where: str) -> Workload:
-    """The workload of a run of a built-in model; `where` names its place in complaints."""
+def _masked_data(data: Data, masking: Masking) -> Data:
+    """The same data; an address keeps no credentials."""
+    if not isinstance(data, ImageData | NpyData) or data.address is None:
+        return data
+    return replace(data, address=masking.text(data.address))
+
+
+def workload_from_record(
+    recorded: RecordedWorkload | None, where: str, cache: str | None = None
+) -> Workload:
+    """The workload of a run of a built-in model; `where` names its place in complaints.
+
+    Decoded images are kept in the folder `cache`, or in the user's own: a record may come from
+    anyone, and is not asked where to write.
+    """
     if not isinstance(recorded, RecordedGraph):
         raise WorkloadError(f"{where} is no run of a built-in model; only those leave checkpoints")
     graph, data, training, seeds = recorded.graph, recorded.data, recorded.training, recorded.seeds
@@ -81,7 +100,7 @@ def workload_from_record(recorded: RecordedWorkload | None, where: str) -> Workl
         model=recorded.model or graph.name,
         model_options=recorded.model_options,
         graph=graph_from_spec(graph),
-        data=data,
+        data=replace(data, cache=image_cache(cache)) if isinstance(data, ImageData) else data,
         training=training,
         seeds=seeds,
     )

@@ -20,6 +20,8 @@ class ScriptFile:
     arguments: tuple[str, ...] = ()
     sha256: str | None = None
     """Digest of the script's bytes, so that two runs can be known to be of the same script."""
+    masked: int = 0
+    """How many secrets in its arguments the record keeps as ***."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,9 +93,14 @@ def open_cache(folder: str, source: ImageSource, classes: Sequence[str]) -> Cach
 @contextmanager
 def _locked(path: str) -> Iterator[None]:
     """A lock under which one process at a time builds a file; the others wait for it."""
-    with open(path, "w", encoding="ascii") as file:
+    with open(path, "w", encoding="ascii", opener=_open_own) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _open_own(path: str, flags: int) -> int:
+    """A file of the cache, which is never a link: what stands behind one is not ours to write."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 class _Builder:
@@ -127,9 +132,11 @@ class _Builder:
         """Makes the file whole, from where an earlier build stopped."""
         source, part, log = self._source, self._stem + ".part", self._stem + ".shards"
         self._check_room(part)
-        with open(part, "a+b"):
+        with open(part, "a+b", opener=_open_own):
             pass
-        with open(part, "r+b") as file, open(log, "a+", encoding="utf-8") as lines:
+        with open(part, "r+b", opener=_open_own) as file, open(
+            log, "a+", encoding="utf-8", opener=_open_own
+        ) as lines:
             digests, broken = self._resume(file, lines)
             first = len(digests) * self._shard_items
             for start in range(first, len(source.labels), self._shard_items):

@@ -74,18 +74,21 @@ class MnistSource:
             path, opener = path + ".gz", gzip.open
         try:
             with opener(path, "rb") as file:
-                content = file.read()
+                head = 4 + 4 * dimensions
+                start = file.read(head)
+                if start[:4] != bytes((0, 0, 8, dimensions)) or len(start) < head:
+                    raise DataError(f"{path}: no idx file of bytes in {dimensions} dimension(s)")
+                sizes = struct.unpack(f">{dimensions}I", start[4:])
+                expected = head + _product(sizes)
+                # No more than it states: what is packed may unpack to far more.
+                content = start + file.read(expected - head + 1)
         except (OSError, EOFError, zlib.error) as error:
             reason = getattr(error, "strerror", None) or error
             raise DataError(f"{path}: {reason}") from error
         self._files.append(path)
-        head = 4 + 4 * dimensions
-        if content[:4] != bytes((0, 0, 8, dimensions)) or len(content) < head:
-            raise DataError(f"{path}: no idx file of bytes in {dimensions} dimension(s)")
-        sizes = struct.unpack(f">{dimensions}I", content[4:head])
-        expected = head + _product(sizes)
         if len(content) != expected:
-            raise DataError(f"{path}: {len(content)} bytes, its header says {expected}")
+            more = "more bytes" if len(content) > expected else f"{len(content)} bytes"
+            raise DataError(f"{path}: {more}, its header says {expected}")
         return sizes, memoryview(content)[head:]
 
 

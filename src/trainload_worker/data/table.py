@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 from array import array
-from typing import Iterable
+from typing import Iterable, Mapping
 
 from trainload_worker.data.dataset import Dataset
 from trainload_worker.errors import DataError
@@ -14,6 +15,8 @@ from trainload_worker.protocol.data import CsvData
 
 def load_csv(spec: CsvData) -> Dataset:
     """The table's rows in file order, features as they stand; DataError says file, line, column."""
+    if os.path.exists(spec.path) and not os.path.isfile(spec.path):
+        raise DataError(f"{spec.path}: no plain file")
     try:
         with open(spec.path, newline="", encoding="utf-8-sig") as file:
             return _read_rows(spec, file)
@@ -30,9 +33,10 @@ def _read_rows(spec: CsvData, file: Iterable[str]) -> Dataset:
     header = next(reader, None)
     if header is None:
         raise DataError(f"{spec.path}: the file is empty")
-    columns = [_position(spec, header, name) for name in spec.feature_columns]
-    label_at = _position(spec, header, spec.label_column)
-    group_at = None if spec.group_column is None else _position(spec, header, spec.group_column)
+    places = {name: at for at, name in enumerate(header)}
+    columns = [_position(spec, places, name) for name in spec.feature_columns]
+    label_at = _position(spec, places, spec.label_column)
+    group_at = None if spec.group_column is None else _position(spec, places, spec.group_column)
     class_index = {name: index for index, name in enumerate(spec.classes)}
     group_index: dict[str, int] = {}
     features, labels, groups = array("f"), array("q"), array("q")
@@ -61,10 +65,10 @@ def _read_rows(spec: CsvData, file: Iterable[str]) -> Dataset:
     )
 
 
-def _position(spec: CsvData, header: list[str], name: str) -> int:
-    if name not in header:
+def _position(spec: CsvData, places: Mapping[str, int], name: str) -> int:
+    if name not in places:
         raise DataError(f"{spec.path}, line 1: there is no column {name!r}")
-    return header.index(name)
+    return places[name]
 
 
 def _number(cell: str, where: str, column: str) -> float:

@@ -6,6 +6,7 @@ import os
 import traceback
 
 from trainload_worker.errors import WorkerProblem
+from trainload_worker.process.script import exit_status, words_of
 from trainload_worker.process.signals import Interrupted
 from trainload_worker.protocol.events import End
 from trainload_worker.protocol.outcomes import WorkerOutcome
@@ -24,8 +25,12 @@ def classify(error: BaseException, phase: str, folder: str | None = None) -> End
         return End("interrupted", str(error))
     if isinstance(error, WorkerProblem):
         return End("failed", _one_line(str(error)))
+    if isinstance(error, SystemExit):
+        if exit_status(error) == 0:
+            return End("completed")
+        return End("failed", _one_line(f"the script exited with {_shown(error.code)}"))
     outcome: WorkerOutcome = "out_of_memory" if is_out_of_memory(error) else "failed"
-    text = _one_line(str(error))
+    text = _one_line(words_of(error))
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return End(outcome, f"{what} ({phase}{_place(error, folder)})")
 
@@ -34,8 +39,14 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether the host or the device refused memory, by type or by the framework's words."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    text = str(error).lower()
-    return isinstance(error, RuntimeError) and any(words in text for words in _MEMORY_WORDS)
+    if not isinstance(error, RuntimeError):
+        return False
+    text = words_of(error).lower()
+    return any(words in text for words in _MEMORY_WORDS)
+
+
+def _shown(code: object) -> str:
+    return repr(code) if isinstance(code, (str, int, float)) else words_of(code)
 
 
 def _one_line(text: str) -> str:

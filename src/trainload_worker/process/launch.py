@@ -6,6 +6,7 @@ business, and no framework is loaded here.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -13,11 +14,11 @@ import select
 import signal
 import socket
 import subprocess
-import time
+from time import monotonic
 from typing import Any, Mapping
 
 from trainload_worker.process.ranks import rank_environment, rank_spec
-from trainload_worker.process.signals import DRIVER_DIED, StopRequest
+from trainload_worker.process.signals import DRIVER_DIED, StopRequest, end_with_parent
 from trainload_worker.protocol.checked import CheckError
 from trainload_worker.protocol.events import End, RankEnd, parse_event
 from trainload_worker.protocol.outcomes import EXIT_EVENTS_LOST
@@ -120,7 +121,7 @@ class _Launcher:
     def _notice_trouble(self) -> None:
         if self._terminate_s is not None:
             return
-        now_s, asked = time.monotonic(), self._stop.reason is not None
+        now_s, asked = monotonic(), self._stop.reason is not None
         failed = any(rank.failed and not (asked and rank.obeyed) for rank in self._ranks)
         if failed or self._start_failure is not None:
             self._terminate_s = now_s + SETTLE_S
@@ -131,7 +132,7 @@ class _Launcher:
             self._terminate_s = now_s if alone else now_s + SETTLE_S
 
     def _end(self, running: list[_Rank], terminate_s: float) -> None:
-        now_s = time.monotonic()
+        now_s = monotonic()
         for rank in running:
             if now_s >= terminate_s + GRACE_S:
                 rank.kill()
@@ -155,6 +156,8 @@ class _Rank:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=dict(environment),
+            # Before it is a program of its own: from then on no end of ours leaves it behind.
+            preexec_fn=functools.partial(end_with_parent, os.getpid()),
         )
         assert self._process.stdout is not None and self._process.stdin is not None
         self.output = _Output(self._process.stdout, f"[rank {number}] " if number else "")
@@ -170,7 +173,7 @@ class _Rank:
             return False
         if self._process.poll() is None:
             return True
-        self._seen_s = time.monotonic()
+        self._seen_s = monotonic()
         self._word = _read_last_word(self._events_path)
         return False
 
@@ -220,6 +223,8 @@ class _Rank:
             return _signal_ending(-status)
         if status == EXIT_EVENTS_LOST:
             return End("failed", "its events could not be written (disk full?)")
+        if status == 0 and word is None:
+            return End("completed")  # it left by os._exit or became another program
         words = "" if word is not None else " and no last word"
         return End("failed", f"ended with status {status}{words}")
 

@@ -14,10 +14,27 @@ PATIENCE_S = 2.0
 
 DRIVER_DIED = "the driver died"
 _PR_SET_PDEATHSIG = 1
+# Loaded once: a child just forked must not begin to look for libraries.
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
+
+
+def end_with_parent(parent_pid: int) -> None:
+    """Has the kernel end this process with its parent; for a child just forked, before it execs.
+
+    Elsewhere than on Linux nothing is done: the child then looks for its parent when it starts.
+    """
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent_pid:
+            os._exit(1)  # the parent died before
 
 
 class Interrupted(BaseException):
     """The worker was told to stop; the text says by what. Not an Exception: nobody may eat it."""
+
+
+class InterruptedByKeyboard(Interrupted, KeyboardInterrupt):
+    """SIGINT came while a user's program runs, which may await it as Python gives it."""
 
 
 class StopRequest:
@@ -28,12 +45,26 @@ class StopRequest:
         self._shielded = False
         self._patience_s: float | None = PATIENCE_S
         self._driver_pid: int | None = None
+        self._in_program = False
 
     def install(self) -> None:
-        """Takes over SIGINT and SIGTERM; SIGALRM ends the patience with a hanging step."""
+        """Takes over SIGINT and SIGTERM; SIGALRM only to end the patience with a hanging step."""
         signal.signal(signal.SIGINT, self._on_signal)
         signal.signal(signal.SIGTERM, self._on_signal)
-        signal.signal(signal.SIGALRM, self._on_alarm)
+
+    @contextlib.contextmanager
+    def in_program(self) -> Iterator[None]:
+        """Inside, a user's program runs: each SIGINT is a KeyboardInterrupt to it.
+
+        Processes that it forks have Python's own handlers: they are the program's to end.
+        """
+        self.check()
+        self._in_program = True
+        os.register_at_fork(after_in_child=self._uninstall)
+        try:
+            yield
+        finally:
+            self._in_program = False
 
     def follow_driver(self, driver_pid: int | None) -> str | None:
         """Asks the kernel for SIGTERM when the driver dies; a note where that cannot be had.
@@ -43,10 +74,9 @@ class StopRequest:
         """
         if driver_pid is None:
             return None
-        if not sys.platform.startswith("linux"):
+        if _libc is None:
             return "the worker cannot follow its driver's death on this system"
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
+        if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
             return f"prctl refused to follow the driver: {os.strerror(ctypes.get_errno())}"
         if os.getppid() == driver_pid:
             self._driver_pid = driver_pid
@@ -87,15 +117,25 @@ class StopRequest:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)
 
+    def _uninstall(self) -> None:
+        if signal.getsignal(signal.SIGINT) == self._on_signal:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if signal.getsignal(signal.SIGTERM) == self._on_signal:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
     def _on_signal(self, number: int, _frame: Any) -> None:
         # Only the first signal acts: a second one must not cut the last words short.
-        if self.reason is not None:
+        by_keyboard = self._in_program and number == signal.SIGINT
+        if self.reason is not None and not by_keyboard:
             return
         orphaned = self._driver_pid is not None and os.getppid() != self._driver_pid
         self.reason = DRIVER_DIED if orphaned else signal.Signals(number).name
+        if by_keyboard:
+            raise InterruptedByKeyboard(self.reason)
         if not self._shielded:
             raise Interrupted(self.reason)
         if self._patience_s is not None:
+            signal.signal(signal.SIGALRM, self._on_alarm)
             signal.setitimer(signal.ITIMER_REAL, self._patience_s)
 
     def _on_alarm(self, _number: int, _frame: Any) -> None:
@@ -104,10 +144,15 @@ class StopRequest:
 
 
 def _is_alive(pid: int) -> bool:
+    """Whether that process goes on; one that has ended and was not fetched yet does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2][:1] not in (b"Z", b"X")
+    except OSError:
+        return True

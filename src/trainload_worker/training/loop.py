@@ -6,10 +6,10 @@ at least every FLUSH_PERIOD_S, between two steps.
 
 from __future__ import annotations
 
-import time
 import traceback
 from array import array
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from trainload_worker.frameworks.backends import Backend, StepSource
@@ -91,7 +91,7 @@ def train(
 
 def validate(spec: TrainSpec, backend: Backend, events: EventWriter, position: Position) -> None:
     """Scores a checkpoint and trains nothing; told as the epoch that it was saved after."""
-    now_s = time.monotonic()
+    now_s = monotonic()
     epoch = max(0, position.epochs - (position.rows == 0))
     scored = _validate(backend, spec)
     events.write(EpochDone(epoch=epoch, start_s=now_s, end_s=now_s, steps=0, **scored))
@@ -99,11 +99,11 @@ def validate(spec: TrainSpec, backend: Backend, events: EventWriter, position: P
 
 def _validate(backend: Backend, spec: TrainSpec) -> dict[str, Any]:
     """The scores of a pass over the validation rows, and when it was."""
-    start_s = time.monotonic()
+    start_s = monotonic()
     scores = score(backend.evaluate(), spec.training.top)
     return {
         "validation_start_s": start_s,
-        "validation_end_s": time.monotonic(),
+        "validation_end_s": monotonic(),
         "validation": scores,
     }
 
@@ -112,7 +112,7 @@ def run_steps(
     backend: Backend, rows: array[int], batch_size: int, log: StepLog, stop: StopRequest
 ) -> None:
     """Runs one epoch's steps; stops after the current one when asked to."""
-    run_step, monotonic = backend.run_step, time.monotonic
+    run_step = backend.run_step
     log.begin(monotonic())
     flush_s = log.epoch_start_s + FLUSH_PERIOD_S
     try:

@@ -85,6 +85,7 @@ def load_tensors(path: str) -> tuple[Tensors, dict[str, str]]:
         header = json.loads(bytes(mapped[8 : 8 + length]))
         metadata = header.pop(_METADATA, {})
         values = mapped[8 + length :]
+        _check_apart(header)
         tensors = {str(name): _slice(values, entry) for name, entry in header.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
@@ -105,6 +106,15 @@ def _make_header(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> 
     text = json.dumps(header, separators=(",", ":")).encode()
     # The values begin at a multiple of eight, as readers that map the file like it.
     return text.ljust(-(-len(text) // 8) * 8)
+
+
+def _check_apart(header: Mapping[str, Any]) -> None:
+    """ValueError where the values of two tensors overlap: torch would train both at once."""
+    last = 0
+    for begin, end in sorted(tuple(entry["data_offsets"]) for entry in header.values()):
+        if begin < last:
+            raise ValueError(f"values from {begin} to {end} belong to two tensors")
+        last = end
 
 
 def _slice(values: memoryview, entry: Any) -> Tensor:

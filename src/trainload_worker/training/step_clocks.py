@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
+from time import monotonic
 from typing import Any, Callable, Protocol
 
 from trainload_worker.frameworks.backends import StepBatch
@@ -37,7 +37,7 @@ class ReturnClock:
 
     def mark(self, ending: Any) -> None:
         """Reads the clock, then the loss."""
-        self._batch.end_s.append(time.monotonic())
+        self._batch.end_s.append(monotonic())
         self._batch.loss.append(self._read(ending))
 
     def collect(self, drain: bool) -> StepBatch:  # noqa: ARG002 - nothing is ever under way
@@ -81,7 +81,7 @@ class WaitingClock:
             try:
                 if self._error is None:
                     self._wait(ending)
-                    end_s = time.monotonic()
+                    end_s = monotonic()
                     loss = self._read(ending)
                     with self._lock:
                         self._batch.end_s.append(end_s)

@@ -15,6 +15,12 @@ COMPLETED = End("completed")
     [
         (Ending(exit_status=0, end_event=COMPLETED), "completed", None),
         (Ending(exit_status=0, end_event=None), "failed", "no last word"),
+        (Ending(exit_status=0, end_event=None, program_began=True), "completed", None),
+        (
+            Ending(exit_status=4, end_event=COMPLETED, program_began=True),
+            "failed",
+            "status 4 after",
+        ),
         (Ending(exit_status=1, end_event=None, last_log_line="boom"), "failed", "boom"),
         (Ending(exit_status=-9, end_event=None), "killed", "SIGKILL"),
         (Ending(exit_status=-9, end_event=None, oom_kills=1), "out_of_memory", "want of memory"),

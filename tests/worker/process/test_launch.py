@@ -127,7 +127,6 @@ def test_every_rank_has_its_place_and_its_own_record(tmp_path: Path) -> None:
         (WAIT, "end('failed', 'ValueError: boom')", "failed", "rank 1: ValueError: boom"),
         ("end('failed', 'early')", WAIT, "failed", "rank 0: early"),
         ("pass", "os._exit(5)", "failed", "rank 1: ended with status 5 and no last word"),
-        ("pass", "os._exit(0)", "failed", "rank 1: ended with status 0 and no last word"),
         ("pass", "os._exit(74)", "failed", "rank 1: its events could not be written (disk full?)"),
         ("pass", "end('completed', status=9)", "failed", "rank 1: ended with status 9"),
         ("pass", KILL.format("SIGSEGV"), "failed", "rank 1: crashed with SIGSEGV; see worker.log"),
@@ -308,3 +307,8 @@ def test_the_specification_of_a_rank_is_read_by_a_worker(tmp_path: Path) -> None
 def test_a_bad_field_is_named(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(SpecError, match=complaint):
         parse_spec(json.dumps(make_launch(tmp_path, "a", **changes)))
+
+
+def test_a_rank_that_leaves_by_itself_with_0_has_completed(tmp_path: Path) -> None:
+    status, end, _ = launch(tmp_path, "pass", "os._exit(0)")
+    assert (status, end["outcome"], end["reason"]) == (0, "completed", None)

@@ -1,6 +1,7 @@
 """The event writer, on a good disk and on a full one."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,23 @@ def test_lines_are_appended(tmp_path: Path) -> None:
         events.close()
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(line["kind"], line["name"]) for line in lines] == [("phase", "a"), ("phase", "b")]
+
+
+def test_a_descriptor_that_another_file_has_is_left_alone(tmp_path: Path) -> None:
+    path, other = tmp_path / "events.jsonl", tmp_path / "other"
+    events = EventWriter(str(path))
+    events.write(PhaseEdge("a", "begin", 1.0))
+    with other.open("wb") as file:
+        os.dup2(file.fileno(), events._descriptor)
+        taken = events._descriptor
+        assert events.write(PhaseEdge("b", "begin", 2.0)) and events._descriptor != taken
+        os.close(events._descriptor)
+        assert events.write(PhaseEdge("c", "begin", 3.0)) and events.lost_count == 0
+        events.close()
+        os.close(taken)  # still open: it was not ours to close
+    assert other.read_bytes() == b""
+    assert [json.loads(line)["name"] for line in path.read_text().splitlines()] == ["a", "b", "c"]
+    assert not events.write(PhaseEdge("d", "begin", 4.0)) and path.read_text().count("\n") == 3
 
 
 FULL_DISK = """

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from trainload.record.inside import most_unpacked
+
 _CHUNK = 1 << 20
-_LARGEST_VALUE = 1 << 26
+_LARGEST_VALUE = 1 << 24
 """Characters one value may have; a longer one is taken for damage."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -37,6 +39,7 @@ class Bytes:
         self._head = file.read(2)
         self._unpack = zlib.decompressobj(31) if self._head == _GZIP_MAGIC else None
         self._packed = b""
+        self._packed_bytes = self._given_bytes = 0
         self._begun = False
         self.damaged = False
 
@@ -47,6 +50,7 @@ class Bytes:
         while not self.damaged:
             if not self._packed:
                 self._packed = self._raw(_CHUNK)
+                self._packed_bytes += len(self._packed)
             if not self._packed:
                 self.damaged = self._begun
                 return b""
@@ -63,8 +67,14 @@ class Bytes:
                 # Another member may follow; padding of zeros may too.
                 self._packed, self._begun = self._unpack.unused_data.lstrip(b"\0"), False
             if data:
-                return data
+                return self._given(data)
         return b""
+
+    def _given(self, data: bytes) -> bytes:
+        """The same; from where it is more than was packed honestly, the file ends for us."""
+        self._given_bytes += len(data)
+        self.damaged = self._given_bytes > most_unpacked(self._packed_bytes)
+        return b"" if self.damaged else data
 
     def _raw(self, count: int) -> bytes:
         data, self._head = self._head, b""

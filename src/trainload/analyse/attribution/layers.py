@@ -6,6 +6,7 @@ Ties the other modules together; the only one here that asks a run for its table
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,13 @@ from trainload.analyse.attribution.stored import restore_ranks, store_ranks
 from trainload.analyse.attribution.trace import open_trace
 from trainload.analyse.attribution.traits import TraitsReader
 from trainload.analyse.attribution.tree import grow_tree
-from trainload.analyse.attribution.types import ROW_COLUMNS, RankLayers, RunLayers, WindowCost
+from trainload.analyse.attribution.types import (
+    ROW_COLUMNS,
+    RankLayers,
+    RunLayers,
+    WindowCost,
+    row_schema,
+)
 from trainload.analyse.summary import summarise_run
 from trainload.analyse.utilisation import find_utilisation
 from trainload.errors import TraceError
@@ -70,7 +77,9 @@ def _read_ranks(
     ranks = []
     for at, (rank, path) in enumerate(paths):
         told = _part_of_progress(progress, at, len(paths))
-        trace = _read(path, told)
+        trace = _read(path, told, inside=True)
+        # By the file's name, which no two share; the header may say anything.
+        trace.header = replace(trace.header, rank=rank)
         power = find_power(summary, run.samples, trace.device)
         steps = run.steps_of(rank)
         ranks.append(trace.to_layers(steps=steps, training_s=summary.training_s, power=power))
@@ -88,8 +97,8 @@ def _part_of_progress(progress: Progress | None, at: int, count: int) -> Progres
     return lambda fraction: progress((at + fraction) / count)
 
 
-def _read(path: Path, progress: Progress | None) -> _Trace:
-    with open_trace(path, progress=progress) as reader:
+def _read(path: Path, progress: Progress | None, *, inside: bool = False) -> _Trace:
+    with open_trace(path, progress=progress, inside=inside) as reader:
         trace = _Trace(path, parse_header(reader.header))
         for window in reader.windows():
             trace.add(window)
@@ -364,7 +373,6 @@ def _rows(
 ) -> pl.DataFrame:
     import polars as pl
 
-    kinds = (pl.Int64, pl.Int64, pl.Int64, *(pl.String,) * 5, pl.Float64, pl.Float64, pl.Int64)
     columns: dict[str, list[Any]] = {name: [] for name in ROW_COLUMNS}
     for (window, parts), times in zip(traced, corrected, strict=True):
         keys = list(times)
@@ -376,4 +384,4 @@ def _rows(
         columns["time_s"] += [times[part] / _NS for part in keys]
         columns["traced_s"] += [parts.parts.get(part, 0) / _NS for part in keys]
         columns["calls"] += [parts.calls.get(part) for part in keys]
-    return pl.DataFrame(columns, schema=dict(zip(ROW_COLUMNS, kinds, strict=True)))
+    return pl.DataFrame(columns, schema=row_schema())

@@ -7,30 +7,23 @@ from __future__ import annotations
 
 import json
 import os
+import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from trainload._version import __version__
-from trainload.analyse.attribution.lasting import LastingCost
-from trainload.analyse.attribution.types import (
-    EnergyShare,
-    HostSampling,
-    HostTime,
-    LayerMemory,
-    LayerNode,
-    RankLayers,
-    Traits,
-    WindowCost,
-    WindowTraits,
-)
+from trainload.analyse.attribution.types import ROW_COLUMNS, RankLayers, Traits, row_schema
 from trainload.record import Run, load_layer_table, save_layer_table
+from trainload_worker.protocol.checked import check_value
 
 if TYPE_CHECKING:
     import polars as pl
 
 FORM = 5
 """Raised whenever the same traces are to give other figures."""
+_LARGEST = 1e18
+"""A figure beyond it was not measured, and sums of it would leave the floats."""
 
 
 def store_ranks(run: Run, ranks: Sequence[RankLayers]) -> None:
@@ -52,7 +45,7 @@ def store_ranks(run: Run, ranks: Sequence[RankLayers]) -> None:
 
 def restore_ranks(run: Run) -> tuple[RankLayers, ...] | None:
     """The saved attribution of these traces; None where none fits them and this version."""
-    found = load_layer_table(run.path)
+    found = load_layer_table(run.path, ROW_COLUMNS)
     if found is None:
         return None
     rows, text = found
@@ -60,9 +53,23 @@ def restore_ranks(run: Run) -> tuple[RankLayers, ...] | None:
         kept = json.loads(text)
         if any(kept[name] != value for name, value in _key(run).items()):
             return None
-        return tuple(_rank(one, rows) for one in kept["ranks"])
-    except (ValueError, TypeError, KeyError):
+        if not _are_rows(rows):
+            return None
+        ranks = tuple(_rank(one, rows) for one in kept["ranks"])
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
+    return ranks if [rank.rank for rank in ranks] == list(run.traces) else None
+
+
+def _are_rows(rows: pl.DataFrame) -> bool:
+    """Whether a table has the types and figures that rows are made with."""
+    import polars.selectors as cs
+
+    if dict(rows.schema) != row_schema():
+        return False
+    figures = rows.select(cs.numeric().is_between(-_LARGEST, _LARGEST).all())
+    known = rows.select("rank", "window", "step", "kind", "time_s", "traced_s").null_count()
+    return all(figures.row(0)) and not any(known.row(0))
 
 
 def _key(run: Run) -> dict[str, Any]:
@@ -72,44 +79,25 @@ def _key(run: Run) -> dict[str, Any]:
 
 
 def _rank(kept: Mapping[str, Any], rows: pl.DataFrame) -> RankLayers:
+    """One process, every value checked by the types; ValueError where one does not fit."""
     import polars as pl
 
-    return RankLayers(
-        **{
-            **kept,
-            "nodes": tuple(_node(node) for node in kept["nodes"]),
-            "cost": _cost(kept["cost"]),
-            "notes": tuple(kept["notes"]),
-            "traits": _traits(kept["traits"]),
-            "host": tuple(HostTime(**one) for one in kept["host"]),
-            "sampling": _sampling(kept["sampling"]),
-            "rows": rows.filter(pl.col("rank") == kept["rank"]),
-        }
-    )
+    hints = typing.get_type_hints(RankLayers, localns={"pl": pl})
+    values = {
+        name: check_value(hint, kept[name], name) for name, hint in hints.items() if name != "rows"
+    }
+    traits: Traits = values["traits"]
+    windows = {int(at): one for at, one in (traits.windows or {}).items()}
+    values["traits"] = replace(traits, windows=windows)
+    if _largest(kept) > _LARGEST:
+        raise ValueError("figures that were not measured")
+    return RankLayers(**values, rows=rows.filter(pl.col("rank") == values["rank"]))
 
 
-def _cost(kept: Mapping[str, Any]) -> WindowCost:
-    lasting = kept["lasting"]
-    return WindowCost(**{**kept, "lasting": None if lasting is None else LastingCost(**lasting)})
-
-
-def _sampling(kept: Mapping[str, Any] | None) -> HostSampling | None:
-    if kept is None:
-        return None
-    return HostSampling(**{**kept, "refusals": tuple(kept["refusals"])})
-
-
-def _traits(kept: Mapping[str, Any]) -> Traits:
-    windows = {int(at): WindowTraits(**one) for at, one in (kept["windows"] or {}).items()}
-    return Traits(**{**kept, "windows": windows})
-
-
-def _node(kept: Mapping[str, Any]) -> LayerNode:
-    memory, energy = kept["memory"], kept["energy"]
-    return LayerNode(
-        **{
-            **kept,
-            "memory": None if memory is None else LayerMemory(**memory),
-            "energy": None if energy is None else EnergyShare(**energy),
-        }
-    )
+def _largest(value: Any) -> float:
+    """The highest amount of a figure anywhere in it."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        return max(map(_largest, value), default=0.0)
+    return abs(value) if isinstance(value, int | float) else 0.0

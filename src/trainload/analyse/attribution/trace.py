@@ -13,6 +13,7 @@ from typing import IO, Any
 from trainload.analyse.attribution._stream import Broken, JsonText, Progress, open_bytes
 from trainload.analyse.attribution.events import Window
 from trainload.errors import TraceError
+from trainload.record.inside import open_inside
 
 _MARKER = "trainload.window"
 _NO_TRACE = "is no trace of torch's profiler; pass a file of export_chrome_trace"
@@ -111,12 +112,17 @@ class TraceReader(AbstractContextManager["TraceReader"]):
                 self.scalars[key] = value
 
 
-def open_trace(path: Path, *, progress: Progress | None = None) -> TraceReader:
-    """Open a trace, plain or gzip by its bytes; TraceError where it is none."""
+def open_trace(
+    path: Path, *, progress: Progress | None = None, inside: bool = False
+) -> TraceReader:
+    """Open a trace, plain or gzip by its bytes; TraceError where it is none.
+
+    `inside` a run directory, which may come from a stranger, no link is followed.
+    """
     if path.is_dir():
         raise TraceError(f"{path} is a folder; pass one trace file in it")
     try:
-        file = path.open("rb")
+        file = open_inside(path) if inside else path.open("rb")
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror or error}") from error
     try:

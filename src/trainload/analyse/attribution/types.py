@@ -42,6 +42,14 @@ counted into the row; null where that has no meaning.
 """
 
 
+def row_schema() -> dict[str, type[pl.DataType]]:
+    """The types of ROW_COLUMNS."""
+    import polars as pl
+
+    kinds = (pl.Int64, pl.Int64, pl.Int64, *(pl.String,) * 5, pl.Float64, pl.Float64, pl.Int64)
+    return dict(zip(ROW_COLUMNS, kinds, strict=True))
+
+
 @dataclass(frozen=True, kw_only=True)
 class LayerMemory:
     """Bytes that a layer itself answers for, its children not included; None: not observed."""

@@ -25,12 +25,15 @@ _AXIS = ("axis", "Horizontal axis", (("time", "time"), ("iteration", "iteration"
 
 
 def render_html(
-    runs: Sequence[tuple[Run, RunSummary]], layers: Sequence[RunLayers | None] = ()
+    runs: Sequence[tuple[Run, RunSummary]],
+    layers: Sequence[RunLayers | None] = (),
+    problems: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The report of some runs as the text of one HTML file.
 
     `layers` holds the attribution of each run, None for a run without one; left empty, no run
-    has one. MissingPart where plotly is not installed.
+    has one. `problems` are directories that could not be read, by name, and why: a line each.
+    MissingPart where plotly is not installed.
     """
     layers = layers or [None] * len(runs)
     plots = [
@@ -46,7 +49,7 @@ def render_html(
         title=title_of(runs[0][0].manifest) if len(runs) == 1 else f"{len(runs)} runs",
         skip="Skip to the report",
         top=_render_top(runs),
-        sections=(_render_comparison(runs), *sections),
+        sections=(_render_problems(problems), _render_comparison(runs), *sections),
         footer="Made by trainload. Loads are drawn raw (thin) and as a moving average "
         "over w neighbouring samples (bold). A gap is a missing value.",
         data=[drawn.data for drawn in plots],
@@ -68,6 +71,13 @@ def _render_top(runs: Sequence[tuple[Run, RunSummary]]) -> str:
     return f'<header class="top"><h1>Training report</h1>{links}</header>' + render_controls(
         "How plots are drawn", (("smoothing", "Smoothing", _SMOOTHING, smoothing), _AXIS, THEME)
     )
+
+
+def _render_problems(problems: Sequence[tuple[str, str]]) -> str:
+    if not problems:
+        return ""
+    lines = "".join(f"<li>{escape(name)}: {escape(words)}</li>" for name, words in problems)
+    return f"<section><h2>Not read</h2><ul>{lines}</ul></section>"
 
 
 def _render_comparison(runs: Sequence[tuple[Run, RunSummary]]) -> str:

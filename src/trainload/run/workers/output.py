@@ -12,6 +12,7 @@ import struct
 import termios
 import threading
 import time
+from io import FileIO
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -48,19 +49,22 @@ class ScriptOutput:
     """The two streams of a script, from before its start to after its end.
 
     `stdout` and `stderr` are descriptors for the process; `begin` when it has them, `finish` when
-    it has ended.
+    it has ended. The script never writes to our disk itself: where that is full the log ends, and
+    the script notices nothing.
     """
 
-    def __init__(self, echo: Echo, log_path: Path) -> None:
-        self._echo: Echo | None = echo
-        self._log = log_path.open("ab", buffering=0)
+    def __init__(self, echo: Echo | None, log_path: Path) -> None:
+        self._echo = echo
+        self._log: FileIO | None = log_path.open("ab", buffering=0)
         self.stdout, ours = _open_channel(echo, "stdout")
         self._channels: dict[int, Stream] = {ours: "stdout"}
         self.stderr = self.stdout
-        if not echo.is_one_place():
+        if echo is not None and not echo.is_one_place():
             self.stderr, ours = _open_channel(echo, "stderr")
             self._channels[ours] = "stderr"
-        self._terminals = [fd for fd, name in self._channels.items() if echo.is_terminal(name)]
+        self._terminals = [
+            fd for fd, name in self._channels.items() if echo is not None and echo.is_terminal(name)
+        ]
         self._size = (0, 0)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="script-output", daemon=True)
@@ -116,10 +120,7 @@ class ScriptOutput:
         return passed
 
     def _keep(self, stream: Stream, data: bytes) -> None:
-        try:
-            self._log.write(data)
-        except OSError as error:
-            self.problem = f"what the script printed could not all be kept: {error.strerror}"
+        self._write_log(data)
         if self._echo is None:
             return
         try:
@@ -127,6 +128,24 @@ class ScriptOutput:
         except (OSError, ValueError) as error:
             self._echo = None
             self.problem = f"what the script printed could not be shown any more: {error}"
+
+    def _write_log(self, data: bytes) -> None:
+        """Keeps it; from the first failure on nothing more, so that the log has no gap."""
+        if self._log is None:
+            return
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[self._log.write(view) or 0 :]
+        except OSError as error:
+            self.problem = f"the log is cut: what the script printed did not fit ({error.strerror})"
+            self._close_log()
+
+    def _close_log(self) -> None:
+        if self._log is not None:
+            with contextlib.suppress(OSError):
+                self._log.close()
+            self._log = None
 
     def _follow_size(self) -> None:
         """Gives the script's terminal the size of ours, as it is now."""
@@ -148,12 +167,12 @@ class ScriptOutput:
         for fd in list(self._channels):
             os.close(fd)
         self._channels.clear()
-        self._log.close()
+        self._close_log()
 
 
-def _open_channel(echo: Echo, stream: Stream) -> tuple[int, int]:
+def _open_channel(echo: Echo | None, stream: Stream) -> tuple[int, int]:
     """The script's end and ours of a terminal, or of a pipe where our stream is none."""
-    if not echo.is_terminal(stream):
+    if echo is None or not echo.is_terminal(stream):
         ours, theirs = os.pipe()
         with contextlib.suppress(OSError):
             fcntl.fcntl(ours, _F_SETPIPE_SZ, _PIPE_BYTES)

@@ -17,9 +17,10 @@ from typing import IO, Any
 
 import trainload
 from trainload.errors import WorkerError
+from trainload.files import OwnDescriptor
 from trainload.hardware import Setting
 from trainload.run.sampling.config import SamplerConfig
-from trainload.run.workers.output import Echo, ScriptOutput
+from trainload.run.workers.output import ScriptOutput
 from trainload_worker.protocol.spec import AnySpec, dump_spec
 
 _PACKAGE_ROOT = Path(trainload.__file__).resolve().parent.parent
@@ -55,15 +56,19 @@ class ExitWatch:
 
     def __init__(self, pid: int) -> None:
         try:
-            self.fd: int | None = os.pidfd_open(pid)
+            self._own: OwnDescriptor | None = OwnDescriptor(os.pidfd_open(pid))
         except (AttributeError, OSError):
-            self.fd = None
+            self._own = None
+
+    @property
+    def fd(self) -> int | None:
+        """What becomes readable at its end; None where it must be polled."""
+        return None if self._own is None else self._own.fd
 
     def close(self) -> None:
         """Give the descriptor back; harmless when called twice."""
-        if self.fd is not None:
-            os.close(self.fd)
-            self.fd = None
+        if self._own is not None:
+            self._own.close()
 
 
 def wait_for_any_exit(watches: Sequence[ExitWatch], timeout_s: float) -> None:
@@ -83,7 +88,7 @@ def worker_command(python: str) -> list[str]:
 class WorkerProcess:
     """The training process, in a session of its own so that Ctrl-C reaches the driver alone.
 
-    What it prints goes to its log; with an `echo` there too, while it runs.
+    What it prints goes to its log at once, or where `output` takes it.
     """
 
     def __init__(
@@ -91,21 +96,19 @@ class WorkerProcess:
         python: str,
         log_path: Path,
         environment: Mapping[str, str],
-        echo: Echo | None = None,
+        output: ScriptOutput | None = None,
     ) -> None:
-        self._output: ScriptOutput | None = None
+        self._output = output
         try:
-            if echo is None:
+            if output is None:
                 with log_path.open("ab") as log:
                     self._process = _start(python, environment, log, subprocess.STDOUT)
             else:
-                self._output = ScriptOutput(echo, log_path)
-                out, err = self._output.stdout, self._output.stderr
-                self._process = _start(python, environment, out, err)
-                self._output.begin()
+                self._process = _start(python, environment, output.stdout, output.stderr)
+                output.begin()
         except OSError as error:
-            if self._output is not None:
-                self._output.abandon()
+            if output is not None:
+                output.abandon()
             raise WorkerError(f"cannot start {python}: {error.strerror}") from error
         self.pid = self._process.pid
         self._exit = ExitWatch(self.pid)
@@ -187,20 +190,27 @@ class SamplerProcess:
 
     def __init__(self, config: SamplerConfig, log_path: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": _python_path()}
+        theirs_in, ours_out = os.pipe()
+        ours_in, theirs_out = os.pipe()
+        # Both stand in the process that trains, where `trainload.watch` measures.
+        self._words, self._answers = OwnDescriptor(ours_out), OwnDescriptor(ours_in)
         try:
             with log_path.open("ab") as log:
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", _SAMPLER_BOOTSTRAP],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
+                    stdin=theirs_in,
+                    stdout=theirs_out,
                     stderr=log,
                     env=environment,
                     start_new_session=True,
                 )
         except OSError as error:
+            self._close_pipes()
             raise WorkerError(f"cannot start the sampler: {error}") from error
-        assert self._process.stdout is not None
-        os.set_blocking(self._process.stdout.fileno(), False)
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+        os.set_blocking(ours_in, False)
         self.pid = self._process.pid
         self.exit_watch = ExitWatch(self.pid)
         self._rest = b""
@@ -233,8 +243,7 @@ class SamplerProcess:
 
     def stop(self, timeout_s: float = 5.0) -> dict[str, Any] | None:
         """End it and return its statistics; None where it could not tell them any more."""
-        assert self._process.stdin is not None
-        if self._process.stdin.closed:
+        if self._words.fd is None:
             return None  # given up already
         self._say("stop")
         deadline_s = time.monotonic() + timeout_s
@@ -255,17 +264,13 @@ class SamplerProcess:
         self._process.kill()
         self._process.wait()
         self.exit_watch.close()
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            try:
-                stream.close()
-            except BrokenPipeError:
-                pass  # words it no longer read
+        self._close_pipes()
 
     def read_messages(self, timeout_s: float) -> list[dict[str, Any]]:
         """Messages that came within the time."""
-        assert self._process.stdout is not None
-        fd = self._process.stdout.fileno()
+        fd = self._answers.fd
+        if fd is None:
+            return []
         if not select.select([fd], [], [], timeout_s)[0]:
             return []
         data = os.read(fd, 1 << 20)
@@ -275,12 +280,17 @@ class SamplerProcess:
         return [json.loads(line) for line in lines if line]
 
     def _say(self, word: str) -> None:
-        assert self._process.stdin is not None
+        fd = self._words.fd
+        if fd is None:
+            return
         try:
-            self._process.stdin.write(word.encode() + b"\n")
-            self._process.stdin.flush()
+            os.write(fd, word.encode() + b"\n")
         except BrokenPipeError:
             pass  # it is gone; `ended` tells
+
+    def _close_pipes(self) -> None:
+        self._words.close()
+        self._answers.close()
 
 
 def worker_environment(setting: Setting) -> dict[str, str]:

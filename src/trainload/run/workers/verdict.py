@@ -27,6 +27,8 @@ class Ending:
     write_error: str | None = None
     """Why samples could not be written."""
     last_log_line: str | None = None
+    program_began: bool = False
+    """Whether it was a user's own program, which came to run: its exit status then tells."""
 
 
 def decide_outcome(ending: Ending) -> tuple[Outcome, str | None]:
@@ -40,12 +42,15 @@ def decide_outcome(ending: Ending) -> tuple[Outcome, str | None]:
         if event.outcome == "killed" and event.signal == signal.SIGKILL and ending.oom_kills:
             return "out_of_memory", f"rank {event.rank}: the kernel killed it for want of memory"
         return event.outcome, event.reason or "the worker gave no reason"
+    if event is None and ending.exit_status == 0 and ending.program_began:
+        return _judge_record(ending, 0)  # it left by os._exit or became another program
     if ending.exit_status < 0:
         return _judge_signal(ending)
     if ending.exit_status == EXIT_EVENTS_LOST:
         return "failed", "the training's events could not be written (disk full?)"
     tail = f": {ending.last_log_line}" if ending.last_log_line else ""
-    return "failed", f"the worker ended with status {ending.exit_status} and no last word{tail}"
+    words = "and no last word" if event is None else "after its last word"
+    return "failed", f"the worker ended with status {ending.exit_status} {words}{tail}"
 
 
 def _judge_record(ending: Ending, events_lost: int) -> tuple[Outcome, str | None]:

@@ -43,6 +43,8 @@ from trainload_worker.protocol.data import (
     Resize,
 )
 
+IMAGES = "images"
+"""Where decoded images stand in the cache."""
 GENERATED = ("keypoints", "synthetic")
 FITTING: Mapping[str, tuple[Examples, ...]] = {
     "keypoints": ("features",),
@@ -140,6 +142,11 @@ def cache_folder(word: str | None) -> Path:
     return root / "trainload"
 
 
+def image_cache(word: str | None) -> str:
+    """The folder of decoded images in the cache that --cache names, or in the user's own."""
+    return str(cache_folder(word) / IMAGES)
+
+
 def split_word(word: str) -> tuple[str | None, str | None]:
     """Kind and place of a word such as `mnist:/data`; None for what it does not say."""
     if word in FITTING:
@@ -152,6 +159,13 @@ def split_word(word: str) -> tuple[str | None, str | None]:
 
 def recognise(path: Path, word: str) -> str:
     """The kind of data that stands at a path."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        pass  # said below, with what might have been meant
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise WorkloadError(f"--data {word[:80]}: {reason}") from None
     if find_subset(path) is not None:
         return "subset"
     if path.is_dir():
@@ -272,7 +286,7 @@ class _Images:
             classes=found.classes,
             rows=found.rows if own else found.train_rows,
             own_validation=own,
-            cache=str(self.cache / "images"),
+            cache=str(self.cache / IMAGES),
             address=self.address,
             validation_fraction=self.options.validation_fraction,
         )

@@ -4,9 +4,10 @@ Describes and checks data; the rows themselves are drawn or parsed by the worker
 """
 
 import csv
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from trainload.checked import suggest
 from trainload.errors import WorkloadError
@@ -27,6 +28,8 @@ KEYPOINT_CLASS_COUNTS: Mapping[str, int] = {
 """Frames per class, 101,136 in all; source: Finocchiaro 2024, table 3.1."""
 
 FLOAT32_MAX = 3.4028234663852886e38
+LONGEST_LINE = 16 << 20
+"""Characters in one line of a table: a million columns."""
 
 
 def keypoint_data(frames_fraction: float = 1.0, validation_fraction: float = 0.2) -> KeypointData:
@@ -47,14 +50,31 @@ def scan_csv(
 ) -> CsvData:
     """Read and check a whole table; WorkloadError names the file, line and column at fault."""
     try:
+        check_plain(path)
         with path.open(newline="", encoding="utf-8-sig") as file:
-            return _scan_rows(
-                path, csv.reader(file), label_column, group_column, validation_fraction
-            )
+            reader = csv.reader(_bounded_lines(file, path))
+            return _scan_rows(path, reader, label_column, group_column, validation_fraction)
     except FileNotFoundError:
         raise WorkloadError(f"no such table: {path}") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise WorkloadError(f"cannot read the table {path}: {error}") from error
+
+
+def check_plain(path: Path) -> None:
+    """WorkloadError for a pipe or a device: data is read twice, and a device may have no end."""
+    if path.exists() and not path.is_file():
+        what = "a folder" if path.is_dir() else "no plain file"
+        raise WorkloadError(f"{path} is {what}; give a file")
+
+
+def _bounded_lines(file: TextIO, path: Path) -> Iterator[str]:
+    """Lines of a table; WorkloadError at one too long, before it is read whole."""
+    while line := file.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE and not line.endswith("\n"):
+            raise WorkloadError(
+                f"{path}: a line of over {LONGEST_LINE:,} characters; it is no table of text"
+            )
+        yield line
 
 
 def _scan_rows(
@@ -67,23 +87,24 @@ def _scan_rows(
     header = next(reader, None)
     if not header:
         raise WorkloadError(f"the table {path} is empty; its first line must name the columns")
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if twice:
-        raise WorkloadError(f"{path}: column {twice[0]!r} is named twice in the first line")
+    positions = {name: at for at, name in enumerate(header)}
+    if len(positions) < len(header):
+        twice = min(name for name, count in Counter(header).items() if count > 1)
+        raise WorkloadError(f"{path}: column {twice!r} is named twice in the first line")
     if label_column == group_column:
         raise WorkloadError(
             f"{label_column!r} cannot be both the label and the group: "
             "a split by class would leave classes out of training"
         )
     for asked in filter(None, (label_column, group_column)):
-        if asked not in header:
+        if asked not in positions:
             raise WorkloadError(f"{path}: no column {asked!r}{suggest(asked, header)}")
     features = [name for name in header if name not in (label_column, group_column)]
     if not features:
         raise WorkloadError(f"{path}: no feature columns beside the label and group columns")
-    label_at = header.index(label_column)
-    group_at = header.index(group_column) if group_column else None
-    feature_at = [(header.index(name), name) for name in features]
+    label_at = positions[label_column]
+    group_at = positions[group_column] if group_column else None
+    feature_at = [(positions[name], name) for name in features]
     classes: set[str] = set()
     groups: set[str] = set()
     rows = 0

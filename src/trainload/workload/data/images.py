@@ -4,6 +4,7 @@ Reads names, sizes and labels; decodes nothing, which is the worker's part.
 """
 
 import gzip
+import math
 import os
 import struct
 import zlib
@@ -31,6 +32,9 @@ CIFAR10_RECORD = 1 + 3 * 32 * 32
 
 MNIST_TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 MNIST_TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+
+MOST_PACKED = 200
+"""Bytes of values for each byte of a packed file; MNIST's own come to five."""
 
 FOLDER_CHANNELS = (1, 3, 4)
 
@@ -193,15 +197,16 @@ def _scan_mnist(path: Path) -> FoundImages:
     rows = train_rows = top = 0
     shapes = set()
     for images_name, labels_name in (MNIST_TRAIN, MNIST_TEST)[: 2 if has_test else 1]:
-        (count, height, width), _ = _read_idx(path, images_name, 3, values=False)
-        (labelled,), labels = _read_idx(path, labels_name, 1, values=True)
-        if count != labelled or len(labels) != labelled:
+        (count, height, width), _none = _read_idx(path, images_name, 3, values=False)
+        (labelled,), (held, largest) = _read_idx(path, labels_name, 1, values=True)
+        if count != labelled or held != labelled:
             raise WorkloadError(
-                f"{path}: {images_name} holds {count} images, {labels_name} {len(labels)} labels"
+                f"{path}: {images_name} holds {count} images, {labels_name} "
+                f"{held if held <= labelled else f'over {labelled}'} labels"
             )
         rows += count
         train_rows = train_rows or count
-        top = max(top, max(labels, default=0))
+        top = max(top, largest)
         shapes.add((1, height, width))
     if len(shapes) > 1:
         raise WorkloadError(f"{path}: training and test images differ in size")
@@ -224,8 +229,11 @@ def _find_idx(path: Path, name: str) -> Path | None:
 
 def _read_idx(
     path: Path, name: str, dimensions: int, *, values: bool
-) -> tuple[tuple[int, ...], bytes]:
-    """Sizes that an idx file states, and its bytes where they are asked for."""
+) -> tuple[tuple[int, ...], tuple[int, int]]:
+    """Sizes that an idx file states; where asked, how many values it has and the largest one.
+
+    Values are read in pieces, and no more of them than the header states.
+    """
     file = _find_idx(path, name)
     if file is None:
         raise WorkloadError(f"{path}: no {name} (or {name}.gz)")
@@ -235,4 +243,19 @@ def _read_idx(
         if head[:4] != bytes((0, 0, 8, dimensions)) or len(head) < 4 + 4 * dimensions:
             raise WorkloadError(f"{file}: no idx file of bytes in {dimensions} dimension(s)")
         sizes = struct.unpack(f">{dimensions}I", head[4:])
-        return sizes, stream.read() if values else b""
+        _check_room(file, math.prod(sizes))
+        held = largest = 0
+        while values and held <= sizes[0] and (piece := stream.read(1 << 20)):
+            held += len(piece)
+            largest = max(largest, max(piece))
+        return sizes, (held, largest)
+
+
+def _check_room(file: Path, stated_bytes: int) -> None:
+    """WorkloadError where a file states far more than its own bytes can hold."""
+    size_bytes = file.stat().st_size
+    most = size_bytes * (MOST_PACKED if file.suffix == ".gz" else 1)
+    if stated_bytes > max(most, 1 << 20):
+        raise WorkloadError(
+            f"{file}: its header states {stated_bytes:,} bytes of values, it has {size_bytes:,}"
+        )

@@ -14,6 +14,8 @@ from trainload.errors import WorkloadError
 from trainload_worker.protocol.data import NpyArray
 
 FEATURES, LABELS = "features.npy", "labels.npy"
+_LONGEST_HEADER = 10_000
+"""As NumPy's own reader takes by default: a longer text can bring its parser down."""
 _MAGIC = b"\x93NUMPY"
 _INTEGERS = {
     "|u1": "B", "|i1": "b", "<i2": "h", "<u2": "H", "<i4": "i", "<u4": "I", "<i8": "q", "<u8": "Q",
@@ -48,20 +50,26 @@ def values_bytes(array: NpyArray) -> int:
 def read_header(path: Path) -> NpyArray:
     """What an npy file says about itself; WorkloadError where it cannot be used here."""
     try:
+        if path.exists() and not path.is_file():
+            raise WorkloadError(f"{path} is no plain file; give a file")
         with path.open("rb") as file:
             lead = file.read(8)
             if lead[:6] != _MAGIC or len(lead) < 8:
                 raise WorkloadError(f"{path}: no npy file")
             width = 2 if lead[6] == 1 else 4
             length = int.from_bytes(file.read(width), "little")
+            if length > _LONGEST_HEADER:
+                raise WorkloadError(f"{path}: an npy header of {length:,} bytes; none is so long")
             header = ast.literal_eval(file.read(length).decode("latin-1").strip())
             dtype, shape = header["descr"], tuple(header["shape"])
+            if not all(type(size) is int and 0 <= size < 1 << 48 for size in shape):
+                raise ValueError("a shape holds counts")
             ordered = not header["fortran_order"] or len(shape) < 2
     except FileNotFoundError:
         raise WorkloadError(f"no such array: {path}") from None
     except OSError as error:
         raise WorkloadError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, SyntaxError, KeyError, TypeError):
+    except (ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError):
         raise WorkloadError(f"{path}: the npy header cannot be read") from None
     if not isinstance(dtype, str) or dtype not in {**_INTEGERS, **_FLOATS}:
         raise WorkloadError(

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +23,9 @@ from typing import Any
 from trainload.errors import WorkloadError
 
 _BLOCK_BYTES = 4 << 20
+_ALWAYS_BYTES = 1 << 30
+MOST_PACKED = 200
+"""Bytes for each byte of an archive, beyond the first GiB; images and text stay far below."""
 _STATE_FIELDS = ("size", "ETag", "etag", "md5Hash", "mtime", "LastModified", "updated", "created")
 _MD5_FIELD = "md5Hash"
 """Of Google's storage. An ETag is an MD5 only sometimes, and nothing says when."""
@@ -53,6 +57,8 @@ def fetch_remote(address: str, cache: Path, tell: Tell | None = None) -> Path:
     fetched goes on where it stopped. Files that are gone at the address are removed here.
     """
     filesystem, root = _open_filesystem(address)
+    if not root and address.startswith(("file:", "local:")):
+        raise WorkloadError(f"{address} is this whole machine; name the folder or file in it")
     key = hashlib.sha256(address.rstrip("/").encode()).hexdigest()[:24]
     folder = cache / "remote" / key
     try:
@@ -110,6 +116,7 @@ class _Copy:
         self._files.mkdir(exist_ok=True)
         self._remove_gone()
         total = sum(entry["size"] for entry in self._listing.values())
+        self._check_room(total)
         done = 0
         with self._log.open("a", encoding="utf-8") as log:
             for number, (name, entry) in enumerate(self._listing.items()):
@@ -126,6 +133,23 @@ class _Copy:
                     log.write(json.dumps(line) + "\n")
                     log.flush()
                 done += entry["size"]
+
+    def _check_room(self, total: int) -> None:
+        """WorkloadError where more is stated than the disk or the archive can hold."""
+        free = shutil.disk_usage(self._files).free
+        present = sum(p.stat().st_size for p in self._files.rglob("*") if p.is_file())
+        if total - present > free:
+            raise WorkloadError(
+                f"{self._address} states {total:,} bytes and {self._files} has {free:,} free; "
+                "choose another place with --cache"
+            )
+        packed = [entry["packed"] for entry in self._listing.values()]
+        held = sum(size for size in packed if size is not None)
+        if None not in packed and total > max(_ALWAYS_BYTES, MOST_PACKED * held):
+            raise WorkloadError(
+                f"{self._address} states {total:,} bytes in an archive of {held:,}, which no data "
+                "set does; unpack it yourself if it is meant"
+            )
 
     def _list(self, root: str) -> dict[str, dict[str, Any]]:
         """Name below the root -> remote path, size and state, in the order of names."""
@@ -146,7 +170,13 @@ class _Copy:
                     "be checked; fetch it yourself and give its path"
                 )
             state = {key: str(info[key]) for key in _STATE_FIELDS if info.get(key) is not None}
-            listing[name] = {"path": path, "size": int(info["size"]), "state": state}
+            packed = info.get("compress_size")
+            listing[name] = {
+                "path": path,
+                "size": int(info["size"] or 0),
+                "state": state,
+                "packed": packed if isinstance(packed, int) else None,
+            }
         return listing
 
     def _is_file(self, root: str) -> bool:
@@ -224,8 +254,11 @@ class _Copy:
                 try:
                     source.seek(target.seek(0, os.SEEK_END))
                 except (ValueError, OSError):
-                    target.truncate(0)
-                while block := source.read(_BLOCK_BYTES):
+                    target.truncate(target.seek(0))
+                while (left := entry["size"] - target.tell()) >= 0:
+                    block = source.read(min(_BLOCK_BYTES, left + 1))
+                    if not block:
+                        break
                     target.write(block)
                     tell_at(target.tell())
         except Exception as error:  # each file system has its own errors

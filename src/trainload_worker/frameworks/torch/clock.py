@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
+from time import monotonic
 from typing import Any
 
 import torch
@@ -123,10 +123,10 @@ class CudaStepClock:
         best_s = float("inf")
         for _ in range(_ANCHOR_TRIES):
             event = torch.cuda.Event(enable_timing=True)
-            before_s = time.monotonic()
+            before_s = monotonic()
             event.record(self._stream)
             event.synchronize()
-            after_s = time.monotonic()
+            after_s = monotonic()
             if after_s - before_s < best_s:
                 best_s = after_s - before_s
                 self._anchor, self._anchor_s = event, (before_s + after_s) / 2

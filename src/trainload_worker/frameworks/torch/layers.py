@@ -6,9 +6,9 @@ Never raises into the training: whatever goes wrong in here ends the windows, an
 from __future__ import annotations
 
 import os
-import time
 import weakref
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Callable
 
 from torch.autograd import profiler as kineto
@@ -58,7 +58,7 @@ class LayerProbe:
         self,
         events: EventWriter,
         spec: LayersSpec,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._events = events
         self._spec = spec
@@ -228,7 +228,7 @@ class LayerProbe:
 
     def _give_up(self, reason: str) -> None:
         self._stop()
-        self._events.write(LayersFailed(reason, t_s=time.monotonic()))
+        self._events.write(LayersFailed(reason, t_s=monotonic()))
 
     def _stop(self) -> None:
         """Traces no more; hooks stay until `detach`, since this may be called from inside one."""
@@ -240,7 +240,7 @@ class LayerProbe:
                 self._tracer.close(None)
         except Exception as error:  # noqa: BLE001 - as above
             reason = f"the tracer could not be stopped: {error}"
-            self._events.write(LayersFailed(reason, t_s=time.monotonic()))
+            self._events.write(LayersFailed(reason, t_s=monotonic()))
 
     def _forget(self) -> None:
         """In a forked child, such as a loader's worker: the windows are the parent's."""

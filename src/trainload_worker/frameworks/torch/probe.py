@@ -8,8 +8,8 @@ in here switches the probe off and leaves the training alone.
 
 from __future__ import annotations
 
-import time
 from collections import deque
+from time import monotonic
 from typing import Any, Callable
 
 import torch
@@ -109,7 +109,7 @@ class StepProbe:
         if self._clock is None:
             self._clock = _clock_of(loss.device if on_cuda else torch.device("cpu"))
             self._watcher.begin(None)
-            self._start_s = time.monotonic()
+            self._start_s = monotonic()
             return
         self._mark(self._watcher.take(None), None)
         if was_certain and self.on_backward_step is not None:
@@ -119,7 +119,7 @@ class StepProbe:
         """Takes backward passes for the ends of steps, where no optimizer has stepped."""
         if self._renewals is None or self._clock is None or self._log is not None:
             return
-        self._events.write(StepMarks("backward", t_s=time.monotonic()))
+        self._events.write(StepMarks("backward", t_s=monotonic()))
         self._open_log(self._start_s)
 
     def _leave_backward(self) -> None:
@@ -128,7 +128,7 @@ class StepProbe:
         self._watcher.leave_passes()
         if self._log is not None:
             self._flush(drain=True)
-            self._events.write(StepMarks("optimizer", t_s=time.monotonic()))
+            self._events.write(StepMarks("optimizer", t_s=monotonic()))
         else:
             self._marks = 0
         self._clock = None
@@ -137,7 +137,7 @@ class StepProbe:
     def _count(self, optimizer: Any, loss: Any) -> None:
         if self._clock is None:
             self._clock = _clock_of(find_device(self._leader.optimizer))
-            self._open_log(time.monotonic())
+            self._open_log(monotonic())
             self._watcher.begin(optimizer)
             return
         self._mark(self._watcher.take(optimizer), loss)
@@ -147,7 +147,7 @@ class StepProbe:
         self._marks += 1
         self._contents.append(content)
         self._clock.mark(content.loss if loss is None else StepLoss(loss))
-        if self._log is not None and time.monotonic() >= self._flush_s:
+        if self._log is not None and monotonic() >= self._flush_s:
             self._flush(drain=False)
             self._watcher.look_for_writers()
 
@@ -155,12 +155,12 @@ class StepProbe:
         first = 1 if self._log is None else self._log.next_step
         self._log = StepLog(self, self._events, epoch=0, first_step=first)
         self._log.begin(start_s)
-        self._flush_s = time.monotonic() + FLUSH_PERIOD_S
+        self._flush_s = monotonic() + FLUSH_PERIOD_S
 
     def _flush(self, drain: bool) -> None:
         if self._log is not None:
             self._log.flush(drain)
-            self._flush_s = time.monotonic() + FLUSH_PERIOD_S
+            self._flush_s = monotonic() + FLUSH_PERIOD_S
 
     def _guard(self, work: Callable[..., None]) -> Callable[..., None]:
         """The same work, but an error ends the probe and not the program."""
@@ -175,7 +175,7 @@ class StepProbe:
                 self._failed = True
                 self._log = None
                 reason = f"{type(error).__name__}: {error}"
-                self._events.write(ProbeFailed(reason, t_s=time.monotonic()))
+                self._events.write(ProbeFailed(reason, t_s=monotonic()))
 
         return guarded
 

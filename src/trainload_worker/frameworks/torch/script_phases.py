@@ -7,7 +7,7 @@ last, a checkpoint while torch or safetensors writes one. All by the host's cloc
 from __future__ import annotations
 
 import sys
-import time
+from time import monotonic
 from typing import Any, Callable
 
 import torch
@@ -51,7 +51,7 @@ class ScriptPhases:
     def note_return(self) -> None:
         """A call of a model has returned."""
         if self.open == VALIDATE:
-            self._seen_s = time.monotonic()
+            self._seen_s = monotonic()
 
     def look_for_writers(self) -> None:
         """Covers safetensors once the program has loaded it."""
@@ -81,7 +81,7 @@ class ScriptPhases:
         self._undo.append(restore)
 
     def _begin(self, name: str) -> None:
-        self.open, self._seen_s = name, time.monotonic()
+        self.open, self._seen_s = name, monotonic()
         if self._count < MOST_PHASES:
             self._events.write(PhaseEdge(name, "begin", self._seen_s))
         elif self._count == MOST_PHASES:
@@ -93,7 +93,7 @@ class ScriptPhases:
         if self.open is None:
             return
         # Between the last call of a model and what follows the program may do anything.
-        end_s = self._seen_s if self.open == VALIDATE else time.monotonic()
+        end_s = self._seen_s if self.open == VALIDATE else monotonic()
         if self._count < MOST_PHASES:
             self._events.write(PhaseEdge(self.open, "end", end_s))
         self._count += 1

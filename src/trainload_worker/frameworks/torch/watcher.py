@@ -6,7 +6,7 @@ ends the seeing, with a note; steps are still counted and the training goes on.
 
 from __future__ import annotations
 
-import time
+from time import monotonic
 from typing import Any, Callable
 
 import torch
@@ -138,7 +138,7 @@ class ContentWatcher:
     def _end_with(self, error: Exception) -> None:
         self._off = True
         words = f"examples and losses were no longer seen: {type(error).__name__}: {error}"
-        self._events.write(ProbeNote(words, t_s=time.monotonic()))
+        self._events.write(ProbeNote(words, t_s=monotonic()))
 
     def _guard(self, work: Callable[..., None]) -> Callable[..., None]:
         """The same work, but an error ends what this sees and not the program."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from trainload_worker.errors import ScriptError, WorkerProblem
+from trainload_worker.errors import WorkerProblem
 from trainload_worker.frameworks.torch.fake_step.trace import (
     MEASURE,
     Enough,
@@ -18,7 +18,7 @@ from trainload_worker.frameworks.torch.fake_step.trace import (
     Tracer,
     explain,
 )
-from trainload_worker.process.script import run_script
+from trainload_worker.process.script import exit_status, run_script
 from trainload_worker.protocol.spec import ScriptSpec
 
 
@@ -31,9 +31,10 @@ def trace_script(tracer: Tracer, source: ScriptSpec) -> None:
     name = os.path.basename(source.path)
     try:
         run_script(source)
-    except ScriptError as error:
-        if not tracer.steps:
-            raise TraceProblem(f"{name}: {error} before its first optimizer step") from error
+    except SystemExit as end:
+        if exit_status(end) and not tracer.steps:
+            said = f"{name}: the script exited with {end.code!r}"
+            raise TraceProblem(f"{said} before its first optimizer step") from end
     except Exception as error:
         if not isinstance(error, WorkerProblem):
             raise explain(error, name) from error

@@ -1,0 +1,155 @@
+"""Fuzzed command lines, each in this very process up to where a run would begin: no traceback.
+
+Words are drawn from the command's own options and from what breaks parsers. What would start a
+training, fetch data or build an environment is stopped at its door.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import trainload.api.running as running
+import trainload.run.driver as driver
+from chaos_parts.tally import Tally
+from trainload.cli.app import app, run_app
+from trainload.errors import TrainloadError
+
+VALUES = (
+    "", " ", "0", "-1", "1", "2", "1e400", "-1e400", "nan", "inf", "9" * 30, "1" * 4500, "0x10",
+    "1_000", "٣", "é", "caf\udce9", "\x00", "a\nb", "\x1b[2J", "\u202e", "x" * 3000, "/", ".", "..",
+    "/dev/null", "/proc/self/mem", "no/such/file", "~", "~nobody-here/x", "{}", "[]", "null", "{",
+    "a=b", "=", "=x", "x=", "a=b=c", "cpu0", "cpu0-", "cpu9999", "cpu0-1+gpu7", "cpu-1", "gpu", "+",
+    "cpu0,cpu0", "1,5", "1,,5", ",", "0,0", "mlp", "resnet18", "lstm_lm", "nope", "train.py", "a/b",
+    "synthetic", "keypoints", "csv:", "csv:x", "npy:", "folder:", "mnist:/", "s3:", ":",
+    "torch", "jax", "fake", "adam", "sgd", "float32", "bf16", "fp16", "end", "never", "cache",
+    "hidden_units=0", "hidden_units=-5", "hidden_units=1e9", "classes=nan", "rows=", "activation=x",
+    "image_height=99999999", "dropout=2", "seed_data=-1", "True", "--", "-", "---", "-h", "-q",
+)  # fmt: skip
+"""Values of options and words on their own."""
+
+
+class WouldRun(TrainloadError):
+    """A training would begin here."""
+
+
+def run(minutes: float, seed: int) -> Tally:
+    """Command lines by chance while there is time."""
+    until_s = time.monotonic() + 60 * minutes
+    return fuzz(seed, until_s=until_s)
+
+
+def fuzz(seed: int, *, count: int | None = None, until_s: float = float("inf")) -> Tally:
+    """So many command lines, or as many as there is time for."""
+    tally = Tally(part="options")
+    draw, commands = random.Random(seed), dict(_commands())
+    with tempfile.TemporaryDirectory() as folder, _nothing_runs(Path(folder)):
+        before = _listing(Path(folder))
+        while time.monotonic() < until_s and (count is None or tally.trials < count):
+            words = _draw_words(draw, commands)
+            tally.trials += 1
+            began_s = time.monotonic()
+            status, said = _call(words)
+            if time.monotonic() - began_s > 20.0:
+                tally.complain("hangs", repr(words))
+            if said is not None:
+                tally.complain("tracebacks", f"{said} from {words!r:.300}")
+            elif status not in (0, 1, 2):
+                tally.complain("tracebacks", f"{words!r}: status {status}")
+        if _listing(Path(folder)) != before:
+            tally.complain("touched_outside", f"{_listing(Path(folder)) - before}")
+    # The peak of this process: what was read, drawn and refused in it.
+    tally.see_peak(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    return tally
+
+
+def _call(words: list[str]) -> tuple[int | None, str | None]:
+    """The exit status, and what was raised where that is no line for the user."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = run_app(words)
+    except SystemExit as end:
+        return (end.code if isinstance(end.code, int) else 1), None
+    except BaseException as error:  # noqa: BLE001 - each is counted
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return None, f"{type(error).__name__}: {error!s:.200} ({place.filename}:{place.lineno})"
+    return status, None
+
+
+def _draw_words(draw: random.Random, commands: dict[str, list[str]]) -> list[str]:
+    name = draw.choice(list(commands))
+    words = name.split()
+    for _ in range(draw.randrange(6)):
+        if draw.random() < 0.65:
+            option = draw.choice(commands[name])
+            value = draw.choice(VALUES)
+            words += [f"{option}={value}"] if draw.random() < 0.3 else [option, value]
+        else:
+            words.append(draw.choice(VALUES))
+    if draw.random() < 0.05:
+        draw.shuffle(words)
+    return words
+
+
+def _commands() -> Iterator[tuple[str, list[str]]]:
+    """Every verb with the names of its options."""
+    group: Any = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        for below, one in (inner or {"": command}).items():
+            options = [option for parameter in one.params for option in parameter.opts]
+            yield f"{name} {below}".strip(), [o for o in options if o.startswith("-")] or ["--help"]
+
+
+@contextlib.contextmanager
+def _nothing_runs(folder: Path) -> Iterator[None]:
+    """Within, a run ends at the driver's door, and this is a folder with nothing in it."""
+    here, opened, started = Path.cwd(), driver.open_recording, subprocess.Popen
+    ready = running.ready_interpreter
+
+    def refuse(*_words: Any, **_more: Any) -> Any:
+        raise WouldRun("here a training would begin")
+
+    driver.open_recording = refuse
+    subprocess.Popen = refuse  # type: ignore[assignment,misc]
+    running.ready_interpreter = lambda *_words: sys.executable
+    # Built once: typer would build the whole command anew for every line.
+    build, command = typer.main.get_command, typer.main.get_command(app)
+    typer.main.get_command = lambda _app: command
+    os.chdir(folder)
+    # Nobody's real cache or environments are touched.
+    kept = {name: os.environ.get(name) for name in ("XDG_CACHE_HOME", "HOME", "TRAINLOAD_ENVS")}
+    os.environ.update(dict.fromkeys(kept, str(folder)))
+    limit = sys.get_int_max_str_digits()
+    try:
+        yield
+    finally:
+        sys.set_int_max_str_digits(limit)
+        driver.open_recording = opened
+        subprocess.Popen = started  # type: ignore[misc]
+        running.ready_interpreter = ready
+        typer.main.get_command = build
+        os.chdir(here)
+        for name, value in kept.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _listing(folder: Path) -> set[str]:
+    return {str(path) for path in folder.rglob("*")}

@@ -1,0 +1,4 @@
+# Aborts.
+import os
+
+os.abort()

@@ -1,0 +1,2 @@
+# Fails with three megabytes of words.
+raise ValueError("x" * 3_000_000)

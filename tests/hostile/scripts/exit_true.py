@@ -1,0 +1,4 @@
+# Ends by sys.exit(True), which is status 1.
+import sys
+
+sys.exit(True)

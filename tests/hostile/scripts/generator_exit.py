@@ -1,0 +1,2 @@
+# Raises GeneratorExit at the top.
+raise GeneratorExit("odd")

@@ -1,0 +1,2 @@
+# Raises KeyboardInterrupt by itself.
+raise KeyboardInterrupt

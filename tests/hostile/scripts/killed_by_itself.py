@@ -1,0 +1,6 @@
+# Ends by SIGKILL from its own hand.
+import os
+import signal
+
+print("before", flush=True)
+os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,5 @@
+# Leaves Python little depth.
+import sys
+
+sys.setrecursionlimit(40)
+print("done")

@@ -1,0 +1,2 @@
+# Says that memory is over.
+raise MemoryError("no more")

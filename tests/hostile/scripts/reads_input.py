@@ -1,0 +1,4 @@
+# Reads what is not there.
+import sys
+
+print(repr(sys.stdin.read()))

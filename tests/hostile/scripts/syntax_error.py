@@ -1,0 +1,2 @@
+# Is no Python.
+def (:

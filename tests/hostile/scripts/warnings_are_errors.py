@@ -1,0 +1,5 @@
+# Makes every warning an error.
+import warnings
+
+warnings.simplefilter("error")
+print("done")
