@@ -56,11 +56,10 @@ def trainload(*words: str) -> tuple[int, str, str]:
 def test_a_hundred_million_equal_rows_are_not_read(run: Path) -> None:
     path = run / "steps.parquet"
     columns = {n: pl.lit(1.0) for n in pl.read_parquet_schema(path)}
-    rows = pl.LazyFrame({"step": [0]}).select(pl.lit(1).repeat_by(1).explode())
     pl.select(pl.repeat(1.0, 20_000_000).alias("step")).with_columns(
         [value.alias(name) for name, value in columns.items()]
     ).write_parquet(path, compression="zstd")
-    assert rows is not None and path.stat().st_size < 2_000_000
+    assert path.stat().st_size < 2_000_000
     status, out, err = trainload("show", str(run))
     assert status == 2 and not out
     assert err.startswith("error: ") and "20,000,000 rows" in err and "\n" not in err
@@ -101,7 +100,7 @@ def test_a_packed_trace_of_gigabytes_ends_early(run: Path) -> None:
     piece = gzip.compress(b'{"ph": "X"},' * 100_000, 9)
     with (run / "trace.json.gz").open("wb") as file:
         file.write(gzip.compress(b'{"traceEvents": ['))
-        for _ in range(300):
+        for _ in range(40):
             file.write(piece)
     status, _, err = trainload("show", str(run))
     assert status == 2 and "trace.json.gz" in err and "\n" not in err

@@ -122,7 +122,7 @@ def entry(begin: Any, end: Any, shape: Any) -> dict[str, Any]:
 def test_a_checkpoint_of_no_epoch_is_refused(epoch: str, tmp_path: Path) -> None:
     path = tmp_path / "c.safetensors"
     write_checkpoint(path, {"a": entry(0, 8, [2])}, 8, epoch=epoch)
-    with pytest.raises(RecordError, match="its epoch is .*, no count"):
+    with pytest.raises(RecordError, match=r"its epoch is .*, no count"):
         load_checkpoint(path)
 
 

@@ -151,5 +151,5 @@ def unpack(file: BinaryIO) -> Iterator[bytes]:
 
 
 def most_unpacked(packed_bytes: int) -> int:
-    """Bytes that so many of a trace may unpack to; real ones come to a tenth of it."""
-    return (64 << 20) + 200 * packed_bytes
+    """Bytes that so many of a trace may unpack to; real ones come to a fifth of it."""
+    return (16 << 20) + 100 * packed_bytes
