@@ -25,7 +25,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / 
 from chaos_parts.tally import PEAK_LIMIT_MB, Tally, render_table  # noqa: E402
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
-SILENT_S = 90.0
+SILENT_S = 300.0
 """A reader that says nothing for so long hangs where no signal reaches it."""
 FEWEST_MINUTES = 0.05
 

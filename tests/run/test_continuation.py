@@ -160,7 +160,8 @@ def test_every_kind_of_data_comes_back_from_its_record(tmp_path: Path) -> None:
             json.dumps({"format": 1, "workload": to_json(recorded_workload(workload))})
         )
         read = parse_manifest(json.dumps(document), "run.json")
-        assert workload_from_record(read.workload, "run.json") == workload
+        folder = cache["cache"]
+        assert workload_from_record(read.workload, "run.json", folder) == workload
     document["workload"]["seeds"] = "none"
     read = parse_manifest(json.dumps(document), "run.json")
     with pytest.raises(TrainloadError, match="the recorded workload has no sound seeds"):

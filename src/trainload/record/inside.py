@@ -19,6 +19,8 @@ LONGEST_LINE_BYTES = 8 << 20
 """A longer line counts as damaged."""
 DEEPEST = 50
 """Levels of a document; a record's own have under ten."""
+LARGEST_NUMBER = 1e30
+_MOST_DIGITS = 31
 _PIECE_BYTES = 1 << 20
 
 
@@ -71,9 +73,12 @@ def read_end(path: Path, size_bytes: int) -> tuple[bytes, bool]:
 
 
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
-    """The value of a JSON text; ValueError where it is none, or nested too deep to be walked."""
+    """The value of a JSON text; ValueError where it is none, or nested too deep to be walked.
+
+    A number beyond LARGEST_NUMBER is None: it was not measured, and sums would leave the floats.
+    """
     try:
-        value = json.loads(text, **hooks)
+        value = json.loads(text, parse_float=_real, parse_int=_whole, **hooks)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
@@ -81,6 +86,15 @@ def parse_json(text: str | bytes, **hooks: Any) -> Any:
     if data.count(b"{") + data.count(b"[") > DEEPEST and _is_deep(value):
         raise ValueError("it is nested too deep")
     return value
+
+
+def _real(text: str) -> float | None:
+    value = float(text)
+    return value if abs(value) <= LARGEST_NUMBER else None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if len(text) <= _MOST_DIGITS else None
 
 
 def _is_deep(value: Any) -> bool:
@@ -137,5 +151,5 @@ def unpack(file: BinaryIO) -> Iterator[bytes]:
 
 
 def most_unpacked(packed_bytes: int) -> int:
-    """Bytes that so many of a trace may unpack to; real ones come to a tenth of it."""
-    return (64 << 20) + 200 * packed_bytes
+    """Bytes that so many of a trace may unpack to; real ones come to a fifth of it."""
+    return (16 << 20) + 100 * packed_bytes

@@ -5,7 +5,6 @@ keeps what this version does not know and gives it back when the file is written
 """
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -137,7 +136,7 @@ def parse_manifest(text: str, where: str) -> Manifest:
     """A manifest from its text; only RecordErrors are raised, whatever the text."""
     try:
         # NaN and infinity are no JSON and no figures: missing, as every reader will see them.
-        document = parse_json(text, parse_float=_finite, parse_constant=lambda _: None)
+        document = parse_json(text, parse_constant=lambda _: None)
     except ValueError as error:
         raise RecordError(f"{where} is damaged: {error}") from None
     if not isinstance(document, dict):
@@ -190,11 +189,6 @@ def _merged(kept: Any, told: Any) -> Any:
         return [_merged(old, new) for old, new in zip(kept, told, strict=True)]
     silent = told is None or (told in ({}, []) and not isinstance(kept, type(told)))
     return kept if silent else told
-
-
-def _finite(text: str) -> float | None:
-    value = float(text)
-    return value if math.isfinite(value) else None
 
 
 def save_manifest(run_dir: Path, manifest: Manifest) -> None:

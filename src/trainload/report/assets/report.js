@@ -1,5 +1,5 @@
 "use strict";
-// Draws every plot from the embedded data and redraws when a control changes.
+// Draws plots from the embedded data and redraws when a control changes; of many, those near view.
 (() => {
   const COLOURS = 8;
   const BANDS = 4;
@@ -15,6 +15,8 @@
   const MANY_MODULES = 300; // borders must not cover them
   const TINT = 0.3; // of a phase's colour in that of the modules it dominates
   const THINNEST = 1 / 4000; // of the step; a thinner piece would not be seen
+  const FEW_PLOTS = 60; // up to here all are drawn at once; of more those near view, and so many kept
+  const NEAR = "800px"; // how far beyond the window a plot is drawn already
 
   const chosen = (name) => document.querySelector(`input[name="${name}"]:checked`).value;
   // Plotly reads a small HTML in names: angle brackets must stay text.
@@ -232,11 +234,47 @@
 
   // A plot in a closed element has no size: it is drawn when that opens.
   const seen = (plot) => !plot.element.closest("details:not([open])");
+  const drawn = new Set(); // in the order they were drawn
+  const near = new Set();
+  const byElement = new Map();
+  let watch = null; // where there are many
 
-  function drawAll(within = document) {
+  function drawOne(plot, look) {
+    (plot.tree ? drawIcicle : draw)(plot, look);
+    drawn.delete(plot);
+    drawn.add(plot);
+  }
+
+  function drawAll(within = document, every = watch === null) {
     const look = style();
-    plots.filter((p) => seen(p) && within.contains(p.element)).forEach((p) => draw(p, look));
-    icicles.filter((i) => seen(i) && within.contains(i.element)).forEach((i) => drawIcicle(i, look));
+    const wanted = (p) => (every || near.has(p)) && seen(p) && within.contains(p.element);
+    // What is far and was drawn before is out of date now: it is drawn anew when it comes near.
+    if (!every && within === document) [...drawn].filter((p) => !near.has(p)).forEach(forget);
+    byElement.forEach((plot) => { if (wanted(plot)) drawOne(plot, look); });
+  }
+
+  function forget(plot) {
+    Plotly.purge(plot.element);
+    plot.element.replaceChildren();
+    drawn.delete(plot);
+  }
+
+  function watchPlots() {
+    watch = new IntersectionObserver((entries) => {
+      const look = style();
+      entries.forEach((entry) => {
+        const plot = byElement.get(entry.target);
+        if (!entry.isIntersecting) {
+          near.delete(plot);
+        } else {
+          near.add(plot);
+          if (!drawn.has(plot)) drawOne(plot, look);
+        }
+      });
+      const far = [...drawn].filter((plot) => !near.has(plot));
+      far.slice(0, Math.max(0, drawn.size - FEW_PLOTS)).forEach(forget);
+    }, { rootMargin: NEAR });
+    byElement.forEach((_, element) => watch.observe(element));
   }
 
   function sortTable(button) {
@@ -285,7 +323,7 @@
       const plot = plots.find((p) => p.element.id === input.dataset.plot);
       const at = Number(input.dataset.series);
       if (input.checked) plot.hidden.delete(at); else plot.hidden.add(at);
-      draw(plot, style());
+      drawOne(plot, style());
     } else {
       drawAll();
     }
@@ -301,12 +339,13 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll());
   addEventListener("beforeprint", () => {
     document.querySelectorAll("details").forEach((d) => { d.open = true; });
-    drawAll();
-    [...plots, ...icicles].forEach((plot) => Plotly.Plots.resize(plot.element));
+    drawAll(document, true);
+    drawn.forEach((plot) => Plotly.Plots.resize(plot.element));
   });
   // A reload may restore controls from before.
   root.dataset.theme = chosen("theme");
   document.querySelectorAll(".legend input").forEach((input) => { input.checked = true; });
-  drawAll();
+  [...plots, ...icicles].forEach((plot) => byElement.set(plot.element, plot));
+  if (byElement.size > FEW_PLOTS) watchPlots(); else drawAll();
   root.dataset.drawn = "yes";
 })();
