@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from study_coverage import NOISES, coverage_of_stopped, rank_studies, true_median
+from trainload.steadiness import unstable_reason
 from trainload.study.enough import (
     RankRule,
     WidthRule,
     next_repetitions,
     paid_chance,
     paid_confidence,
-    unstable_reason,
 )
 
 STEADY = [1.0, 1.001, 0.999, 1.0005, 0.9995, 1.0002, 0.9998, 1.0]

@@ -40,6 +40,7 @@ _VERBS = (
     "show",
     "seal",
     "report",
+    "analyse",
     "collect",
     "models",
     "subset",
