@@ -29,14 +29,14 @@ def render_study(
             cells,
             ("cell", "n", "mean", "deviation", "median", "low", "high", "min", "max", "note"),
             most,
-        ),  # fmt: skip
+        ),
         _unstable(cells),
         _table(
             f"Against the base: {metric}",
             _percent(frames["effects"]),
             ("factor", "level", "base", "pairs", "effect", "low", "high", "verdict"),
             most,
-        ),  # fmt: skip
+        ),
     ]
     if "interactions" in frames:
         parts.append(
@@ -45,7 +45,7 @@ def render_study(
                 frames["interactions"],
                 ("term", "degrees", "share_fraction", "f", "p_value", "verdict"),
                 most,
-            )  # fmt: skip
+            )
         )
     parts += [
         _table(f"Best: {rule}", frames["best"], ("cell", "n", "median", "standing"), most),
