@@ -138,7 +138,7 @@ def _exp(power: float) -> float:
 def _order_positions(n: int, confidence: float) -> tuple[int, float] | None:
     """Which order statistic is the lower bound, from 1, and how far towards the next one.
 
-    Interpolated after Hettmansperger and Sheather 1986 (eq. 3), so that the confidence is met
+    Interpolated after Hettmansperger and Sheather 1986, so that the confidence is met
     rather than passed by. None where even minimum and maximum do not reach it.
     """
     below, rank = 2.0**-n, 1  # P(fewer than `rank` values lie below the median)

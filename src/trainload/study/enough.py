@@ -142,7 +142,7 @@ def paid_chance(chance: float, minimum: int, maximum: int) -> float:
 
     The larger of Bonferroni's and that of a boundary which a standardised random walk crosses
     anywhere between the two counts with `chance`: φ(c)·((c - 1/c)·ln(maximum/minimum) + 4/c) both
-    ways (Siegmund 1985, eq. 4.50), by bisection on c.
+    ways (after Siegmund, Sequential Analysis, 1985), by bisection on c.
     """
     if minimum == maximum:
         return chance

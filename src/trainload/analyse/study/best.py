@@ -34,14 +34,14 @@ def best_table(study: TidyStudy, metric: str, *, highest: bool | None = None) ->
     order = sorted(cells, key=lambda levels: statistics.median(cells[levels]), reverse=up)
     rows: list[dict[str, Any]] = []
     for levels in order:
-        middle = statistics.median(cells[levels])
+        values = [math.exp(v) for v in cells[levels]] if logs else cells[levels]
         titled = dict(zip(study.factors, levels, strict=True))
         rows.append(
             {
                 "cell": cell_title(titled, study.factors),
                 **titled,
-                "n": len(cells[levels]),
-                "median": math.exp(middle) if logs else middle,
+                "n": len(values),
+                "median": statistics.median(values),
             }
         )
     others = [mean_difference([(cells[levels], cells[order[0]])]) for levels in order[1:]]
