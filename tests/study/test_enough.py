@@ -78,6 +78,14 @@ def test_a_race_puts_out_what_cannot_win_and_ties_what_is_as_good():
     assert set(two.leaders) == {"fast", "close"} and two.decided
 
 
+def test_cells_that_never_vary_are_told_apart_when_order_statistics_could():
+    rule = RankRule(width_fraction=0.05)
+    few = next_repetitions({"a": [1.0] * 4, "b": [2.0] * 4}, rule)
+    assert few.wanted == {"a", "b"}
+    many = next_repetitions({"a": [1.0] * 10, "b": [2.0] * 10}, rule)
+    assert many.decided and many.leaders == ("a",)
+
+
 def test_an_open_race_repeats_only_the_contenders():
     noisy_twin = [1.05 * value for value in reversed(NOISY)]
     values = {"a": NOISY, "b": noisy_twin, "c": [30 * v for v in NOISY]}

@@ -31,7 +31,7 @@ def analyse_verb(
     Effects are against the base, corrected for many comparisons; where repetitions cannot show a
     difference that is said. Without a study the factors are what differs between the runs.
     """
-    from trainload.api.studying import analyse
+    from trainload.api.analysing import analyse
     from trainload.cli.printing import print_rendered, write_page
     from trainload.errors import RecordError, UsageError
     from trainload.report.study_tables import render_study

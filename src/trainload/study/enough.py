@@ -221,10 +221,16 @@ class _Race:
         """Whether a cell is behind another at the paid level."""
         found = welch_difference(self.means[cell], self.means[other])
         if found is None:
-            return False
+            return self._constants_differ(cell, other)
         largest_error = found.error * student_t_quantile(0.99, int(found.degrees)) / Z_99
         resolved = largest_error <= RESOLVED * self.width_beside(other)
         return found.chance_above(0) < self.chance * (1 if resolved else UNRESOLVED)
+
+    def _constants_differ(self, cell: str, other: str) -> bool:
+        """Of cells that never varied: as surely as so many values fall on a median's wrong side."""
+        counts = [self.means[name].observations for name in (cell, other)]
+        surely = math.fsum(0.5**n for n in counts) < self.chance
+        return surely and self.means[cell].value > self.means[other].value
 
     def as_good(self, cell: str, other: str) -> bool:
         """Whether two cells surely differ by less than what matters (two one-sided tests)."""

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 import trainload
+from trainload.api.analysing import analyse
 from trainload.api.loading import load_run_figures
-from trainload.api.studying import analyse
 from trainload.cli.app import run_app
 from trainload.errors import UsageError
 from trainload.record.figures import load_figures
