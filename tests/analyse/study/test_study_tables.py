@@ -191,3 +191,10 @@ def test_without_a_study_the_factors_are_what_differs():
     assert alike.factors == () and alike.frame["cell"].unique().to_list() == ["all"]
     assert effect_table(alike, "step_s").is_empty()
     assert isinstance(alike.missing, pl.DataFrame) and alike.missing.is_empty()
+
+
+def test_the_base_is_what_most_planned_cells_have_and_the_first_of_several():
+    runs = [measured(i, {"a": a}, step_s=1.0) for i, a in enumerate((2, 2, 1))]
+    assert tidy_study(runs).base == {"a": "2"}
+    planned = [PlannedCell(identity=str(a), factors={"a": a}) for a in (1, 2)]
+    assert tidy_study(runs, planned).base == {"a": "1"}

@@ -50,7 +50,7 @@ class TidyStudy:
     factors: tuple[str, ...]
     metrics: tuple[str, ...]
     base: Mapping[str, str]
-    """Of each factor the level that most runs have, the first of several."""
+    """Of each factor the level that most cells have, the first of several."""
     missing: pl.DataFrame
     """cell, the factors, reason: cells of which no run counts."""
 
@@ -85,7 +85,7 @@ def tidy_study(runs: Sequence[Measured], planned: Sequence[PlannedCell] = ()) ->
         frame=frame,
         factors=tuple(factors),
         metrics=tuple(metrics),
-        base={name: _most_frequent(frame[name].to_list()) for name in factors},
+        base={name: _base_level(name, frame, planned) for name in factors},
         missing=_missing(frame, factors, planned),
     )
 
@@ -120,8 +120,10 @@ def cell_title(levels: Mapping[str, str], factors: Iterable[str]) -> str:
     return " ".join(f"{name}={levels[name]}" for name in factors) or "all"
 
 
-def _most_frequent(levels: Sequence[str | None]) -> str:
-    counts = Counter(level for level in levels if level is not None)
+def _base_level(name: str, frame: pl.DataFrame, planned: Sequence[PlannedCell]) -> str:
+    """The level of most planned cells, without a plan of most runs; the first of several."""
+    levels = [level_text(cell.factors.get(name)) for cell in planned]
+    counts = Counter(levels or frame[name].drop_nulls().to_list())
     return counts.most_common(1)[0][0] if counts else ""
 
 
