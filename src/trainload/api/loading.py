@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, overload
 
 from trainload import record
 from trainload.errors import TrainloadError
-from trainload.record.layout import MANIFEST
+from trainload.record.figures import RunFigures, load_figures, manifest_sha256, save_figures
+from trainload.record.layout import EVENTS, MANIFEST
 
 if TYPE_CHECKING:
     import polars as pl
@@ -78,6 +79,11 @@ class Runs(Sequence[Run]):
         self._paths = tuple(paths)
         self._opened: dict[Path, Run] = {}
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Where they lie; looking reads none."""
+        return self._paths
+
     def __len__(self) -> int:
         return len(self._paths)
 
@@ -125,8 +131,33 @@ def load(path: str | Path, *, seal: bool = True) -> Run:
 
     A run that has ended is sealed first, unless the folder may not be written or `seal` is False.
     """
+    lines = Path(path) / EVENTS
+    fresh = lines.exists()
     found = record.open_run(Path(path), seal=seal)
-    return Run(found.path, found.manifest)
+    run = Run(found.path, found.manifest)
+    if fresh and not lines.exists():
+        keep_figures(run)
+    return run
+
+
+def keep_figures(run: Run) -> RunFigures:
+    """Work out a run's figures and leave them in its directory, where that may be written."""
+    from trainload.analyse.study.figures import figures_of
+
+    digest = manifest_sha256(run.path)
+    figures = figures_of(run, run.summary, digest)
+    if not run.running:
+        save_figures(run.path, figures)
+    return figures
+
+
+def load_run_figures(path: Path) -> RunFigures:
+    """A run's figures as kept at sealing; made again where they are missing or older than it."""
+    found = load_figures(path)
+    if found is not None:
+        return found
+    run = load(path)
+    return load_figures(path) or keep_figures(run)
 
 
 def load_all(where: str | Path | Iterable[str | Path] = "runs") -> Runs:

@@ -42,6 +42,7 @@ _VERBS = (
     "show",
     "seal",
     "report",
+    "analyse",
     "collect",
     "models",
     "subset",

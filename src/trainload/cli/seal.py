@@ -17,6 +17,7 @@ def seal_verb(
 
     Nothing is removed before the tables are safely written; sealing twice is harmless.
     """
+    from trainload.api.loading import load_run_figures
     from trainload.cli.printing import complain, json_text
     from trainload.errors import RecordError
     from trainload.record import seal_run
@@ -25,6 +26,7 @@ def seal_verb(
     for path in runs:
         try:
             sealed[str(path)] = seal_run(path)
+            load_run_figures(path)
         except RecordError as error:
             status = complain(error)
     if as_json:

@@ -1,0 +1,86 @@
+"""One run as a study sees it: its figures, and what it was asked to be.
+
+Takes a run and its summary, gives the value that the record keeps; opens no file of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trainload.analyse.headline import headline_row
+from trainload.analyse.summary import RunSummary
+from trainload.record import Manifest, Run
+from trainload.record.figures import RunFigures
+from trainload_worker.protocol.checked import to_json
+
+_NO_METRICS = ("warnings",)
+_NO_FACTS = ("graph", "seeds", "parameters", "model")
+_OUTER = ("training.", "model_options.", "watched.")
+"""Parts of the workload whose names users write without them."""
+
+
+def figures_of(run: Run, summary: RunSummary, run_sha256: str) -> RunFigures:
+    """The figures of a run that has ended; `run_sha256` is that of its run.json."""
+    manifest = run.manifest
+    told = _study_of(manifest)
+    factors = told.get("factors")
+    return RunFigures(
+        run_sha256=run_sha256,
+        run_id=summary.run_id,
+        outcome=summary.outcome,
+        outcome_reason=summary.reason,
+        study=_text(told.get("study")),
+        cell=_text(told.get("cell")),
+        repetition=told.get("repetition") if isinstance(told.get("repetition"), int) else None,
+        factors=dict(factors) if isinstance(factors, Mapping) else {},
+        facts=dict(_facts(manifest)),
+        metrics=dict(_metrics(run, summary)),
+    )
+
+
+def _study_of(manifest: Manifest) -> Mapping[str, Any]:
+    """The cell that run.json says it realises; empty for a run of no study."""
+    told = manifest.document.get("study")
+    return told if isinstance(told, Mapping) else {}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _metrics(run: Run, summary: RunSummary) -> Iterator[tuple[str, float]]:
+    found: dict[str, Any] = {name: column.mean for name, column in summary.columns.items()}
+    found.update((name, counter.amount) for name, counter in summary.counters.items())
+    found.update(headline_row(run, summary))
+    for name, value in found.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and math.isfinite(value) and name not in _NO_METRICS:
+            yield name, float(value)
+
+
+def _facts(manifest: Manifest) -> Iterator[tuple[str, Any]]:
+    """What a run was asked to be, one name a fact."""
+    resolved = manifest.setting.resolved
+    yield "model", manifest.model_name
+    yield "framework", manifest.framework
+    yield "setting", None if resolved is None else resolved.text
+    yield "threads", manifest.setting.asked.threads
+    yield "processes", manifest.processes
+    yield "framework_version", manifest.software.get("framework_version")
+    workload = {} if manifest.workload is None else to_json(manifest.workload)
+    for name, value in _leaves({n: v for n, v in workload.items() if n not in _NO_FACTS}):
+        outer = next((o for o in _OUTER if name.startswith(o)), "")
+        yield name.removeprefix(outer), value
+
+
+def _leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from _leaves(inner, f"{before}{name}.")
+        elif isinstance(inner, list | tuple):
+            yield f"{before}{name}", json.dumps(inner, ensure_ascii=False)
+        else:
+            yield f"{before}{name}", inner

@@ -1,0 +1,177 @@
+"""Studies and folders of runs as tables: which runs count, then what analyse makes of them.
+
+Reads the small figures that sealing leaves, and a run's own tables only where those are missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainload.api.loading import load_all, load_run_figures
+from trainload.errors import TrainloadError, UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from trainload.analyse.study import Measured, PlannedCell, TidyStudy
+
+RUNS, CELLS, LEDGER = "runs", "cells.jsonl", "ledger.jsonl"
+"""What a study's folder holds beside its file."""
+_PREFERRED = ("step_s", "training_s", "duration_s")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyTables:
+    """What a study found, as frames."""
+
+    metric: str
+    rule: str
+    """How the best was chosen, in words."""
+    runs: pl.DataFrame
+    """One row a run: cell, factors, whether and why not it counts, every metric."""
+    cells: pl.DataFrame
+    """One row for each cell and metric."""
+    effects: pl.DataFrame
+    interactions: pl.DataFrame | None
+    """None where the cells are no full grid with repetitions."""
+    best: pl.DataFrame
+    missing: pl.DataFrame
+
+    def frames(self) -> dict[str, pl.DataFrame]:
+        """The tables by name; those that do not exist are left out."""
+        named = {
+            "runs": self.runs,
+            "cells": self.cells,
+            "effects": self.effects,
+            "interactions": self.interactions,
+            "best": self.best,
+            "missing": self.missing,
+        }
+        return {name: frame for name, frame in named.items() if frame is not None}
+
+
+def analyse(
+    place: str | Path,
+    *,
+    metric: str | None = None,
+    base: Mapping[str, str] | None = None,
+    highest: bool | None = None,
+) -> StudyTables:
+    """The tables of a study's folder, or of any folder or pattern of run directories.
+
+    Effects, interactions and the best are of one metric. `base` names levels to compare with, where
+    the most frequent ones are not meant.
+    """
+    from trainload.analyse import study as tables
+
+    found = collect_study(place)
+    chosen = _choose_metric(found, metric)
+    _check_base(found, base or {})
+    up = tables.higher_is_better(chosen) if highest is None else highest
+    return StudyTables(
+        metric=chosen,
+        rule=f"{'highest' if up else 'lowest'} median {chosen}",
+        runs=found.frame,
+        cells=tables.cell_table(found),
+        effects=tables.effect_table(found, chosen, base),
+        interactions=tables.interaction_table(found, chosen),
+        best=tables.best_table(found, chosen, highest=up),
+        missing=found.missing,
+    )
+
+
+def collect_study(place: str | Path) -> TidyStudy:
+    """All runs of a place in one frame; UsageError where it holds none."""
+    from trainload.analyse.study import tidy_study
+
+    folder = Path(place)
+    verdicts = dict(_ledger_verdicts(folder / LEDGER))
+    inner = folder / RUNS
+    runs = load_all(inner if inner.is_dir() else place)
+    planned = list(_planned_cells(folder / CELLS, verdicts))
+    if not len(runs) and not planned:
+        raise UsageError(f"{place} holds no runs; name a study's folder or one of run directories")
+    told = {run: verdict for run, (_, verdict) in verdicts.items()}
+    return tidy_study([_measured(path, told) for path in runs.paths], planned)
+
+
+def _measured(path: Path, verdicts: Mapping[str, str | None]) -> Measured:
+    from trainload.analyse.study import Measured
+
+    try:
+        figures = load_run_figures(path)
+    except TrainloadError as error:
+        return Measured(run=path.name, figures=None, reason=f"cannot be read: {error}")
+    reason = verdicts.get(path.name)
+    if figures.outcome is None:
+        reason = "still running"
+    elif figures.outcome != "completed":
+        reason = ": ".join(filter(None, (figures.outcome, figures.outcome_reason)))
+    return Measured(run=path.name, figures=figures, reason=reason)
+
+
+def _ledger_verdicts(path: Path) -> Iterator[tuple[str, tuple[str, str | None]]]:
+    """Cell of each run that the study's journal tells of, and why it does not count if not."""
+    for line in _json_lines(path):
+        end = line.get("end")
+        if not isinstance(end, dict) or not isinstance(end.get("cell"), str):
+            continue
+        doubts = [str(doubt) for doubt in end.get("doubts") or ()]
+        counted = end.get("verdict") == "counted"
+        said = "; ".join(doubts) or end.get("reason") or end.get("outcome")
+        reason = None if counted else f"{end.get('verdict')}: {said}"
+        yield str(end.get("run") or f"{end['cell']} never began"), (end["cell"], reason)
+
+
+def _planned_cells(
+    path: Path, verdicts: Mapping[str, tuple[str, str | None]]
+) -> Iterator[PlannedCell]:
+    from trainload.analyse.study import PlannedCell
+
+    reasons = {cell: reason for cell, reason in verdicts.values() if reason}
+    for line in _json_lines(path):
+        identity, factors = line.get("identity"), line.get("factors")
+        if isinstance(identity, str) and isinstance(factors, dict):
+            yield PlannedCell(identity=identity, factors=factors, reason=reasons.get(identity))
+
+
+def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file of lines; damaged ones are passed over, as the study does."""
+    try:
+        lines: Sequence[str] = path.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+def _choose_metric(study: TidyStudy, metric: str | None) -> str:
+    counted = study.counted
+    known = [m for m in study.metrics if counted[m].count()]
+    if metric is None:
+        metric = next((m for m in _PREFERRED if m in known), known[0] if known else None)
+    if metric is None:
+        raise UsageError("no run of it counts, so there is nothing to compare; see --json: missing")
+    if metric not in known:
+        raise UsageError(f"no run tells {metric}; known: {', '.join(known)}")
+    return metric
+
+
+def _check_base(study: TidyStudy, base: Mapping[str, str]) -> None:
+    for name, level in base.items():
+        if name not in study.factors:
+            known = ", ".join(study.factors) or "none"
+            raise UsageError(f"--base {name}={level}: no such factor; factors: {known}")
+        levels = study.frame[name].drop_nulls().unique().sort().to_list()
+        if level not in levels:
+            listed = ", ".join(levels)
+            raise UsageError(f"--base {name}={level}: no such level; {name} has {listed}")

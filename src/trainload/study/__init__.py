@@ -1,0 +1,1 @@
+"""Studies: factors, levels and repetitions, each cell realised by runs."""
