@@ -36,6 +36,7 @@ def _root(
 
 _VERBS = (
     "run",
+    "study",
     "validate",
     "show",
     "seal",

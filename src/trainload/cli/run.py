@@ -29,12 +29,15 @@ Examples:
   trainload run resnet18 --data cifar10:/data/cifar10 --epochs 4 --save-every 2 --top 1,3
   trainload run --resume runs/resnet18-20261115-120000-a1b2c3 --epochs 8 --framework jax
   trainload run train.py -- --epochs 3 --lr 1e-3
-  trainload run train.py --processes 2 --setting cpu0-7+gpu0-1"""
+  trainload run train.py --processes 2 --setting cpu0-7+gpu0-1
+  trainload run mine.yaml --epochs 1"""
 
 
 def run_verb(
     model: str | None = typer.Argument(
-        None, help="A model (trainload models lists them), or the path of a torch script."
+        None,
+        help="A model (trainload models lists them), the path of a torch script, or a run as a "
+        "file: FILE.yaml, whose keys the options here override.",
     ),
     arguments: list[str] = typer.Argument(None, help="The script's own arguments, after --."),
     words: list[str] = typer.Option(

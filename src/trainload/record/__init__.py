@@ -32,6 +32,7 @@ from trainload.record.parts import (
     RecordedQuantity,
     RecordedSetting,
     SamplerUse,
+    StudyCell,
 )
 from trainload.record.read import Run, open_run
 from trainload.record.seal import seal_run
@@ -60,6 +61,7 @@ __all__ = [
     "Run",
     "RunDirectory",
     "SamplerUse",
+    "StudyCell",
     "WorkerFacts",
     "close_if_abandoned",
     "create_run_directory",

@@ -28,6 +28,7 @@ from trainload.record.parts import (
     RecordedSetting,
     SamplerUse,
     SavedCheckpoint,
+    StudyCell,
 )
 from trainload.workload import RecordedGraph, RecordedWorkload
 from trainload_worker.protocol.checked import CheckError, not_written, read_leniently, to_json
@@ -35,7 +36,7 @@ from trainload_worker.protocol.events import DataReady, MemoryUse
 from trainload_worker.protocol.outcomes import Outcome
 
 FORMAT = 1
-FORMAT_MINOR = 2
+FORMAT_MINOR = 3
 """Grows with every field added; an older trainload still reads what it knows."""
 OLDEST_FORMAT = 1
 
@@ -74,6 +75,10 @@ class Manifest:
     continues: CheckpointOrigin | None = None
     """The checkpoint it began from."""
     checkpoints: tuple[SavedCheckpoint, ...] = ()
+    study: StudyCell | None = None
+    """The cell it realises; None where it belongs to no study."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables set for its worker by whoever asked for the run."""
     processes: int | None = 1
     """How many processes train together; the first one, of rank 0, speaks for the run."""
     phases: tuple[Phase, ...] = ()

@@ -101,7 +101,10 @@ class _Driver:
         """Both processes, meters open before the worker is given its work."""
         log = self.recording.path / layout.WORKER_LOG
         worker = WorkerProcess(
-            self.request.python, log, worker_environment(self.request.setting), self.echo
+            self.request.python,
+            log,
+            worker_environment(self.request.setting, self.request.environment),
+            self.echo,
         )
         self.worker = worker
         sampling = self.recording.sample(worker.pid)

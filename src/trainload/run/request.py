@@ -8,7 +8,7 @@ from typing import Any
 
 from trainload.errors import UsageError
 from trainload.hardware import Machine, Setting, read_machine, resolve_setting
-from trainload.record import AskedSetting, Manifest, Outcome
+from trainload.record import AskedSetting, Manifest, Outcome, StudyCell
 from trainload.record.checkpoints import Checkpoint
 from trainload.run.continuation import Continuation
 from trainload.run.environments.frameworks import find_framework
@@ -49,6 +49,10 @@ class RunRequest:
     fake: Mapping[str, Any] = field(default_factory=dict)
     """Options of the fake framework, for tests of everything around a training."""
     tegrastats_path: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the worker beside those of this process."""
+    study: StudyCell | None = None
+    """The cell of a study that the run realises."""
     save: bool = False
     """Whether the model is saved into the run directory at the end."""
     save_every: int | None = None
