@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ Examples:
 
 
 def run_verb(
+    context: typer.Context,
     model: str | None = typer.Argument(
         None,
         help="A model (trainload models lists them), the path of a torch script, or a run as a "
@@ -124,7 +126,6 @@ def run_verb(
 
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
-    from trainload.api.running import run
     from trainload.run import show_as_text
     from trainload.workload import parse_words
 
@@ -145,10 +146,14 @@ def run_verb(
     }
     options = {name: value for name, value in named.items() if value is not None}
     silent = quiet or as_json
-    _fetch_with_progress(data, cache, quiet=silent)
+    told = _told_by_file(model)
+    what = told.get("what", model)
+    _fetch_with_progress(data or told.get("data"), cache, quiet=silent)
     with ProgressLine(quiet=silent) as line:
-        done = run(
-            model,
+        done = _run_told(
+            context,
+            told,
+            what=what,
             arguments=arguments or (),
             framework=framework,
             setting=setting,
@@ -169,9 +174,31 @@ def run_verb(
             show=None if silent else show_as_text(line),
             echo=None if silent else line,
             fake=_parse_fake(fake),
-            **{**parse_words(model, words), **options},
+            **{**parse_words(what, words), **options},
         )
-    return print_result(done, python, as_json=as_json)
+    return print_result(done, python or told.get("python"), as_json=as_json)
+
+
+def _told_by_file(word: str | None) -> dict[str, Any]:
+    """What a run file tells, where the word names one; nothing else."""
+    if word is None or not word.endswith((".yaml", ".yml", ".xml")):
+        return {}
+    from trainload.study import run_file_keywords
+
+    return run_file_keywords(word)
+
+
+def _run_told(context: typer.Context, told: Mapping[str, Any], **said: Any) -> Run:
+    """Run what the file tells; what stands on the command line wins over it."""
+    from trainload.api.running import run
+
+    options = {"rate_hz": "rate", "timeout_s": "timeout"}
+    for name in told:
+        source = context.get_parameter_source(options.get(name, name))
+        # None: the name is no option of its own, so that only --set can have given it.
+        if name != "what" and (source.name == "DEFAULT" if source else name not in said):
+            said[name] = told[name]
+    return run(**said)
 
 
 def parse_top(text: str) -> tuple[int, ...]:
