@@ -79,7 +79,7 @@ def _with_numbers(text: str, machine: Machine, sys_root: Path) -> str:
         found = {**shares, **read_clusters(sys_root)}
     if word not in found:
         raise SettingError(
-            f"setting {text!r}: no cores are called {word!r} here; known: {', '.join(found)}, cpu0, …"
+            f"setting {text!r}: no cores are called {word!r} here; known: {', '.join(found)}"
         )
     return f"cpu{render_ranges(found[word])}{plus}{gpus}"
 

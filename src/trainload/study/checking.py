@@ -154,6 +154,7 @@ def point_at(source: Located, at: KeyPath, cell: Cell | None, error: TrainloadEr
     known = [*origins, *(key for key in values if key not in origins)]
     named = [str(part) for part in path if str(part) in known]
     named += [key for key in known if key in words or key.replace("_", "-") in words]
+    named += [key for key in known if isinstance(values.get(key), str) and values[key] in words]
     named += [key for key in ("model", "script") if key in known]
     if not named:
         return source.wrong(at, str(error))

@@ -25,8 +25,9 @@ def design_cells(study: StudyFile) -> list[Cell]:
     Cells whose content is the same are one cell.
     """
     kind, folds = study.keys.design.kind, study.keys.folds
+    base = base_levels(study)
     if kind == "one-at-a-time":
-        combined: Iterable[Levels] = _one_at_a_time(study)
+        combined: Iterable[Levels] = _one_at_a_time(study, base)
     elif kind == "random":
         combined = _random(study)
     elif kind == "latin-hypercube":
@@ -39,7 +40,6 @@ def design_cells(study: StudyFile) -> list[Cell]:
     elif folds is not None and folds.of == "all":
         combined = _folded(study, combined, folds.count)
     elif folds is not None:
-        base = base_levels(study)
         combined = itertools.chain(combined, _folded(study, [base], folds.count))
     found: dict[str, Cell] = {}
     for levels in combined:
@@ -104,8 +104,7 @@ def _grid(study: StudyFile) -> Iterator[Levels]:
         yield dict(zip(names, levels, strict=True))
 
 
-def _one_at_a_time(study: StudyFile) -> Iterator[Levels]:
-    base = base_levels(study)
+def _one_at_a_time(study: StudyFile, base: Levels) -> Iterator[Levels]:
     yield base
     for factor in study.factors:
         for level in factor.levels:
