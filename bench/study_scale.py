@@ -10,6 +10,7 @@ was written beforehand. Exit status 1 where a limit is passed.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import shlex
 import statistics
@@ -80,7 +81,7 @@ def between_runs(folder: Path) -> list[float]:
         for path in (folder / "runs").iterdir()
         if (clock := json.loads((path / "run.json").read_text())["clock"])
     )
-    return [after[0] - before[1] for before, after in zip(clocks, clocks[1:], strict=False)]
+    return [after[0] - before[1] for before, after in itertools.pairwise(clocks)]
 
 
 def peak_bytes(scratch: Path, cells: int) -> int:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from trainload.api.running import run
 from trainload.api.studying import plan, run_study, status, stop
 from trainload.cli.app import run_app
-from trainload.api.running import run
 from trainload.errors import StudyError, WorkloadError
 from trainload.record import load_manifest
 from trainload.study import run_cells

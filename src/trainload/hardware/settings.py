@@ -70,7 +70,7 @@ def resolve_setting(
 def _with_numbers(text: str, machine: Machine, sys_root: Path) -> str:
     """The text with a word for cores replaced by their numbers."""
     word, plus, gpus = text.strip().partition("+")
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", word) or re.match(r"cpu\d", word):
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", word) or word.startswith(("cpu", "gpu")):
         return text
     allowed = machine.allowed_cores
     shares = {"all": allowed, "half": allowed[: max(1, len(allowed) // 2)], "one": allowed[:1]}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +25,8 @@ from trainload.study.located import read_text
 STUDY = "study.yaml"
 CELLS = "cells.jsonl"
 STOP = "stop"
+LOOKING_S = 0.5
+"""For how long somebody who only looks may be in the way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,22 +94,32 @@ def held(folder: Path) -> Iterator[None]:
         raise RecordError(f"cannot make {folder}: {error.strerror}") from error
     lock = DirectoryLock(folder)
     try:
-        if not lock.try_take():
-            raise StudyError(
-                f"{folder}: another process runs this study; see trainload study status"
-            )
+        # Whoever asks for the status holds the folder for a moment.
+        deadline_s = time.monotonic() + LOOKING_S
+        while not lock.try_take():
+            if time.monotonic() > deadline_s:
+                raise StudyError(
+                    f"{folder}: another process runs this study; see trainload study status"
+                )
+            time.sleep(LOOKING_S / 20)
         yield
     finally:
         lock.free()
 
 
 def is_held(folder: Path) -> bool:
-    """Whether some process runs the study now."""
-    lock = DirectoryLock(folder)
+    """Whether some process runs the study now; several may ask at once."""
     try:
-        return not lock.try_take()
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise StudyError(f"cannot open {folder}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
     finally:
-        lock.free()
+        os.close(descriptor)
+    return False
 
 
 def ask_to_stop(folder: Path) -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -98,10 +98,13 @@ class Ledger:
             raise RecordError(f"cannot write {self.folder / LEDGER}: {self._lines.last_error}")
 
 
-def read_ledger(folder: Path) -> tuple[dict[str, Entry], list[Entry], Start | None]:
+def read_ledger(
+    folder: Path, figures: Collection[str] | None = None
+) -> tuple[dict[str, Entry], list[Entry], Start | None]:
     """Ended runs by name, those that never began, and the last start without an end.
 
-    Damaged lines are passed over: the runs that they told of are read again.
+    With `figures` only those are kept, so that thousands of runs stay small in memory. Damaged
+    lines are passed over: the runs that they told of are read again.
     """
     ended: dict[str, Entry] = {}
     refused: list[Entry] = []
@@ -111,7 +114,7 @@ def read_ledger(folder: Path) -> tuple[dict[str, Entry], list[Entry], Start | No
             if "start" in line:
                 started = build_checked(Start, line["start"], "")
                 continue
-            entry = build_checked(Entry, line["end"], "")
+            entry = _entry(line["end"], figures)
         except (CheckError, KeyError, TypeError):
             continue
         started = None
@@ -122,13 +125,22 @@ def read_ledger(folder: Path) -> tuple[dict[str, Entry], list[Entry], Start | No
     return ended, refused, started
 
 
-def reconcile(folder: Path, ledger: Ledger) -> tuple[list[Entry], list[str]]:
+def _entry(told: dict[str, Any], figures: Collection[str] | None) -> Entry:
+    if figures is not None:
+        kept = {name: told["figures"][name] for name in figures if name in told["figures"]}
+        told = {**told, "figures": kept}
+    return build_checked(Entry, told, "")
+
+
+def reconcile(
+    folder: Path, ledger: Ledger, figures: Collection[str] | None = None
+) -> tuple[list[Entry], list[str]]:
     """Every ended run of the study, and what was mended; who calls holds the study.
 
     Runs that the journal does not know, or that changed since, are read and judged; those whose
     driver was lost are closed by that. A folder that never became a run is removed.
     """
-    known, refused, _ = read_ledger(folder)
+    known, refused, _ = read_ledger(folder, figures)
     entries, mended = list(refused), []
     for name, mark in _run_folders(folder):
         entry = known.get(name)

@@ -119,7 +119,7 @@ def plan_study(study: StudyFile, out: Path | None = None) -> StudyPlan:
     stopping, asked = choose_stopping(study.keys), study.keys.stopping
     state = StudyState(study.keys, stopping.metric)
     if out is not None:
-        ended, refused, _ = read_ledger(out / study.name)
+        ended, refused, _ = read_ledger(out / study.name, state.figures)
         mine = {cell.identity for cell in cells}
         state.take(one for one in (*refused, *ended.values()) if one.cell in mine)
     measured = state.energy_j is not None and state.timed_runs > 0

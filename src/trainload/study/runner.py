@@ -105,7 +105,7 @@ class _Session:
         self.under_way: dict[tuple[str, int], Task] = {}
 
     def run(self) -> SessionResult:
-        entries, mended = reconcile(self.folder, self.ledger)
+        entries, mended = reconcile(self.folder, self.ledger, self.state.figures)
         mine = {cell.identity for cell in self.cells}
         self.state.take(entry for entry in entries if entry.cell in mine)
         ended_by: EndedBy = "finished"

@@ -62,6 +62,11 @@ class StudyState:
         self.lacking: str | None = None
         """A counted run without the figure that stopping asks for."""
 
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The figures of a run that it looks at."""
+        return ("energy_j",) if self.metric is None else ("energy_j", self.metric)
+
     def take(self, entries: Iterable[Entry]) -> None:
         """Take runs in the order they ended."""
         for entry in entries:

@@ -70,7 +70,7 @@ def read_status(folder: Path) -> StudyStatus:
     stopping = choose_stopping(study.keys)
     state = StudyState(study.keys, stopping.metric)
     mine = {cell.identity for cell in cells}
-    ended, refused, started = read_ledger(folder)
+    ended, refused, started = read_ledger(folder, state.figures)
     state.take(entry for entry in _present(folder, ended, refused) if entry.cell in mine)
     running = started if started is not None and is_held(folder) else None
     live = {
