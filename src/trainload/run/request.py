@@ -129,15 +129,18 @@ def prepare_request(
     seed: int = 0,
     setting: str | None = None,
     threads: int | None = None,
+    machine: Machine | None = None,
     **options: Any,
 ) -> RunRequest:
     """A request for one run: the workload assembled, the setting checked here.
+
+    `machine` is this one as read before, for who asks for many.
 
     `model` is a family's name, which `workload_options` describe further, or the path of a script,
     which `arguments` belong to. The other options are RunRequest's.
     """
     workload = _choose_workload(model, workload_options, arguments, seed)
-    return _request(workload, setting, threads, **options)
+    return _request(workload, setting, threads, machine=machine, **options)
 
 
 def request_continuation(
@@ -152,9 +155,14 @@ def request_continuation(
 
 
 def _request(
-    workload: Workload | ScriptWorkload, setting: str | None, threads: int | None, **options: Any
+    workload: Workload | ScriptWorkload,
+    setting: str | None,
+    threads: int | None,
+    *,
+    machine: Machine | None = None,
+    **options: Any,
 ) -> RunRequest:
-    machine = read_machine()
+    machine = machine or read_machine()
     return RunRequest(
         workload=workload,
         machine=machine,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import EnvironmentProblem, SettingError, StudyError, TrainloadError
+from trainload.hardware import Machine
 from trainload.run import RunRequest, find_framework, prepare_request, ready_interpreter
 from trainload.study.cells import Cell
 from trainload.study.file import StudyFile
@@ -27,13 +28,15 @@ class Absent:
     reason: str
 
 
-def check_cells(study: StudyFile, cells: Sequence[Cell]) -> tuple[list[Cell], list[Absent]]:
+def check_cells(
+    study: StudyFile, cells: Sequence[Cell], machine: Machine
+) -> tuple[list[Cell], list[Absent]]:
     """The cells that can run here, and those left out; StudyError where the file skips none.
 
     Each level is tried once beside each model, framework and setting: enough to find what is
     wrong, without building every cell of a large grid.
     """
-    checker = _Checker()
+    checker = _Checker(machine)
     tried: dict[tuple[str, ...], TrainloadError | None] = {}
     kept, left_out = [], []
     for cell in cells:
@@ -89,13 +92,14 @@ def _is_absence(found: TrainloadError) -> bool:
 class _Checker:
     """Tries cells; what was found of an interpreter is remembered."""
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
         self._frameworks: dict[tuple[str, str | None], TrainloadError | None] = {}
 
     def problem(self, cell: Cell) -> TrainloadError | None:
         try:
             self._check_framework(cell.values)
-            request_of(cell.values)
+            request_of(cell.values, self._machine)
         except TrainloadError as error:
             return error
         return None
@@ -118,7 +122,7 @@ def _framework_problem(name: str, python: str | None) -> TrainloadError | None:
     return None
 
 
-def request_of(values: Mapping[str, Any]) -> RunRequest:
+def request_of(values: Mapping[str, Any], machine: Machine) -> RunRequest:
     """The request that the values of a cell or a run file make; TrainloadError where they cannot.
 
     Nothing is started, and nothing is looked for but data and cores.
@@ -132,6 +136,7 @@ def request_of(values: Mapping[str, Any]) -> RunRequest:
         seed=values.get("seed", 0),
         setting=values.get("setting"),
         threads=values.get("threads"),
+        machine=machine,
         out=Path("runs"),
         framework=framework,
         processes=values.get("processes", 1),

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainload.estimate.counts.step import StepEstimate, estimate_step
+from trainload.estimate.counts.step import estimate_step
+from trainload.hardware import Machine
 from trainload.run import RunRequest
 from trainload.study.cells import Cell
 from trainload.study.checking import request_of
@@ -52,15 +53,25 @@ class CostEstimate:
         return False if self.memory_bytes > self.capacity_bytes else None
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Step:
+    """What is kept of a step's counts: there may be thousands."""
+
+    layers: int
+    flop: int
+    memory_bytes: int
+
+
 class CostEstimator:
     """Estimates cells; graphs that cells share are counted once."""
 
-    def __init__(self) -> None:
-        self._steps: dict[str, StepEstimate] = {}
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._steps: dict[str, _Step] = {}
 
     def estimate(self, cell: Cell) -> CostEstimate:
         """What one run of the cell will take."""
-        request = request_of(cell.values)
+        request = request_of(cell.values, self._machine)
         if not isinstance(request.workload, Workload):
             return CostEstimate(
                 seconds=None, disk_bytes=None, memory_bytes=None, capacity_bytes=None
@@ -70,11 +81,11 @@ class CostEstimator:
         return CostEstimate(
             seconds=seconds,
             disk_bytes=round(RUN_BYTES + SECOND_BYTES * seconds * request.rate_hz / 10),
-            memory_bytes=step.fullest_bytes,
+            memory_bytes=step.memory_bytes,
             capacity_bytes=_capacity_bytes(request),
         )
 
-    def _step(self, workload: Workload) -> StepEstimate:
+    def _step(self, workload: Workload) -> _Step:
         training = workload.training
         mark = json.dumps(
             [
@@ -88,17 +99,22 @@ class CostEstimator:
             default=str,
         )
         if mark not in self._steps:
-            self._steps[mark] = estimate_step(
+            found = estimate_step(
                 workload.graph,
                 batch_size=training.batch_size,
                 precision=training.precision,
                 optimizer=training.optimizer,
             )
+            self._steps[mark] = _Step(
+                layers=len(found.layers),
+                flop=round(found.total("flop")),
+                memory_bytes=found.fullest_bytes,
+            )
         return self._steps[mark]
 
 
 def _seconds(
-    request: RunRequest, workload: Workload, step: StepEstimate, values: Mapping[str, Any]
+    request: RunRequest, workload: Workload, step: _Step, values: Mapping[str, Any]
 ) -> float:
     start_s = START_S.get(request.framework, 4.0)
     training, rows = workload.training, getattr(workload.data, "rows", None) or 0
@@ -114,7 +130,7 @@ def _seconds(
     speed = CORE_FLOP_PER_S * min(len(setting.cores), setting.threads)
     if setting.accelerators:
         speed = GPU_FLOP_PER_S
-    step_s = len(step.layers) * LAYER_S + step.total("flop") / speed
+    step_s = step.layers * LAYER_S + step.flop / speed
     validations = {"epoch": training.epochs, "end": 1, "never": 0}[training.validate]
     # A forward pass is a third of a step.
     validation_s = validations * (rows * share / training.batch_size) * step_s / 3

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainload.hardware import read_machine
 from trainload.study.cells import Cell
 from trainload.study.checking import Absent, check_cells
 from trainload.study.costs import CostEstimate, CostEstimator
@@ -110,8 +111,9 @@ def plan_study(study: StudyFile, out: Path | None = None) -> StudyPlan:
 
     StudyError names file, line and key of what cannot be.
     """
-    cells, absent = check_cells(study, design_cells(study))
-    estimator = CostEstimator()
+    machine = read_machine()
+    cells, absent = check_cells(study, design_cells(study), machine)
+    estimator = CostEstimator(machine)
     costs = {cell.identity: estimator.estimate(cell) for cell in cells}
     unfit = tuple(cell for cell in cells if costs[cell.identity].fits is False)
     if study.keys.unfit == "skip":

@@ -31,6 +31,13 @@ class CellState:
     repetitions: dict[int, Repetition] = field(default_factory=dict)
     ending: Ending | None = None
     reason: str | None = None
+    run_s: float = 0.0
+    timed_runs: int = 0
+
+    @property
+    def mean_run_s(self) -> float | None:
+        """Mean length of its runs, those that do not count included; None before the first."""
+        return self.run_s / self.timed_runs if self.timed_runs else None
 
     @property
     def settled(self) -> int:
@@ -75,7 +82,7 @@ class StudyState:
     def add(self, entry: Entry) -> None:
         """Take one run that has ended."""
         cell = self.cells.setdefault(entry.cell, CellState())
-        self._sum(entry)
+        self._sum(entry, cell)
         if entry.verdict == "lost" or cell.ending is not None:
             return
         repetition = cell.repetitions.setdefault(entry.repetition, Repetition())
@@ -113,12 +120,14 @@ class StudyState:
             return
         repetition.accepted, repetition.value, repetition.other_load = entry.run, value, load
 
-    def _sum(self, entry: Entry) -> None:
+    def _sum(self, entry: Entry, cell: CellState) -> None:
         self.runs += 1
         self.run_bytes += entry.bytes or 0
         if entry.duration_s is not None and entry.verdict != "lost":
             self.run_s += entry.duration_s
             self.timed_runs += 1
+            cell.run_s += entry.duration_s
+            cell.timed_runs += 1
         energy_j = entry.figures.get("energy_j")
         if energy_j is not None:
             self.energy_j = (self.energy_j or 0.0) + energy_j

@@ -145,7 +145,12 @@ def _left_s(cells: Sequence[KnownCell], state: StudyState, left: Mapping[str, in
     if not any(left.values()):
         return 0.0
     measured = state.mean_run_s
-    known = {cell.identity: _mean(state.cells.get(cell.identity), state.metric) for cell in cells}
+    known = {
+        cell.identity: None
+        if (found := state.cells.get(cell.identity)) is None
+        else found.mean_run_s
+        for cell in cells
+    }
     pairs = [
         (seconds, cell.seconds)
         for cell in cells
@@ -160,13 +165,6 @@ def _left_s(cells: Sequence[KnownCell], state: StudyState, left: Mapping[str, in
             return None
         total += left[cell.identity] * (each or 0.0)
     return total
-
-
-def _mean(known: CellState | None, metric: str | None) -> float | None:
-    """Mean length of a cell's runs; None where the figure kept is another."""
-    if known is None or metric not in (None, "duration_s") or not known.values:
-        return None
-    return sum(known.values) / len(known.values)
 
 
 def _row(
