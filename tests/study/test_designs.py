@@ -24,11 +24,17 @@ def labels(cells):
 
 def test_a_grid_is_every_combination():
     assert labels(cells_of(GRID)) == [(64, 64), (64, 256), (128, 64), (128, 256)]
+    assert cells_of(GRID)[1].title == "hidden_units=64 batch_size=256"
+    assert [cell.title for cell in cells_of(HEAD)] == ["mlp"]
 
 
 def test_one_at_a_time_departs_from_the_base():
     text = GRID + "design: one-at-a-time\nbase: {hidden_units: 128}\n"
-    assert labels(cells_of(text)) == [(128, 64), (64, 64), (128, 256)]
+    found = cells_of(text)
+    assert labels(found) == [(128, 64), (64, 64), (128, 256)]
+    assert [cell.title for cell in found] == ["base", "hidden_units=64", "batch_size=256"]
+    folded = cells_of(f"{text}folds: 2\n")
+    assert [cell.title for cell in folded[3:]] == ["base fold=0", "base fold=1"]
 
 
 def test_the_base_is_the_workloads_where_it_is_a_level():

@@ -85,7 +85,8 @@ def run_verb(
     ),
     seed: int = typer.Option(0, help="Seed of data, split, order and weights.", min=0),
     setting: str | None = typer.Option(
-        None, help="Cores and accelerators, such as cpu0-3+gpu0; default all cores and gpu0."
+        None,
+        help="Cores and accelerators, such as cpu0-3+gpu0 or half; default all cores and gpu0.",
     ),
     threads: int | None = typer.Option(None, help="Threads of the framework; default the cores."),
     processes: int = typer.Option(

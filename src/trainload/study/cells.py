@@ -33,12 +33,9 @@ class Cell:
     """What it is told: the keys of a run file."""
     origins: Mapping[str, KeyPath]
     """Where each key of `values` that a level set stands in the file."""
-
-    @property
-    def title(self) -> str:
-        """`hidden_units=64 batch_size=256`; the model's name without factors."""
-        said = " ".join(f"{name}={as_text(level)}" for name, level in self.factors.items())
-        return said or str(self.values.get("model") or self.values.get("script"))
+    title: str
+    """`hidden_units=64 batch_size=256`, or what differs from the base; the model's name without
+    factors."""
 
     def keywords(self, repetition: int, *, vary_seed: bool) -> dict[str, Any]:
         """What `trainload.run` is told for one repetition."""
@@ -48,8 +45,12 @@ class Cell:
         return found
 
 
-def make_cell(workload: Mapping[str, Any], levels: Mapping[str, Level]) -> Cell:
-    """The cell of a workload with these levels set into it."""
+def make_cell(
+    workload: Mapping[str, Any],
+    levels: Mapping[str, Level],
+    base: Mapping[str, Level] | None = None,
+) -> Cell:
+    """The cell of a workload with these levels set into it; named by what `base` has not."""
     labels = {name: level.label for name, level in levels.items()}
     values = dict(workload)
     environment = dict(workload.get("environment", {}))
@@ -68,7 +69,27 @@ def make_cell(workload: Mapping[str, Any], levels: Mapping[str, Level]) -> Cell:
         values["arguments"] = [fill(text, words) for text in values["arguments"]]
     if environment:
         values["environment"] = {key: fill(one, words) for key, one in environment.items()}
-    return Cell(identity=identify(values), factors=labels, values=values, origins=origins)
+    return Cell(
+        identity=identify(values),
+        factors=labels,
+        values=values,
+        origins=origins,
+        title=_title(values, levels, base),
+    )
+
+
+def _title(
+    values: Mapping[str, Any], levels: Mapping[str, Level], base: Mapping[str, Level] | None
+) -> str:
+    shown = {
+        name: level.label
+        for name, level in levels.items()
+        if base is None or name not in base or base[name] is not level
+    }
+    said = " ".join(f"{name}={as_text(label)}" for name, label in shown.items())
+    if base is not None and not set(shown) & set(base):
+        return f"base {said}".strip()
+    return said or str(values.get("model") or values.get("script"))
 
 
 def identify(values: Mapping[str, Any]) -> str:

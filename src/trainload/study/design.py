@@ -45,7 +45,7 @@ def design_cells(study: StudyFile) -> list[Cell]:
     for levels in combined:
         if not _keeps(study, levels):
             continue
-        cell = make_cell(study.keys.workload, levels)
+        cell = make_cell(study.keys.workload, levels, base if kind == "one-at-a-time" else None)
         found.setdefault(cell.identity, cell)
         if len(found) > MOST_CELLS:
             raise study.source.wrong(
