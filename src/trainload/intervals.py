@@ -138,7 +138,7 @@ def _exp(power: float) -> float:
 def _order_positions(n: int, confidence: float) -> tuple[int, float] | None:
     """Which order statistic is the lower bound, from 1, and how far towards the next one.
 
-    Interpolated after Hettmansperger and Sheather 1986 (eq. 3), so that the confidence is met
+    Interpolated after Hettmansperger and Sheather 1986, so that the confidence is met
     rather than passed by. None where even minimum and maximum do not reach it.
     """
     below, rank = 2.0**-n, 1  # P(fewer than `rank` values lie below the median)
@@ -163,25 +163,37 @@ class Difference:
 
     def chance_above(self, point: float) -> float:
         """One-sided p-value of the claim that the true difference is above `point`."""
-        if self.error == 0:
-            return 0.0 if self.value > point else 1.0
         return student_t_tail((self.value - point) / self.error, self.degrees)
 
 
-def welch_difference(ones: Sequence[float], others: Sequence[float]) -> Difference | None:
-    """Mean of `ones` minus that of `others`, variances unequal (Welch 1947).
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """The mean of some values and the square of its standard error."""
 
-    None with under two values on a side, and where neither side varies.
-    """
-    if len(ones) < 2 or len(others) < 2:
-        return None
-    parts = [(statistics.fmean(v), statistics.variance(v) / len(v), len(v)) for v in (ones, others)]
-    (mean, variance, n), (other_mean, other_variance, other_n) = parts
-    total = variance + other_variance
+    value: float
+    squared_error: float
+    observations: int
+
+
+def mean_of(values: Sequence[float]) -> Mean:
+    """Mean and squared standard error; ValueError with under two values."""
+    n = len(values)
+    if n < 2:
+        raise ValueError("a mean's error needs two values")
+    center = math.fsum(values) / n
+    squares = math.fsum((value - center) ** 2 for value in values)
+    return Mean(value=center, squared_error=squares / (n - 1) / n, observations=n)
+
+
+def welch_difference(one: Mean, other: Mean) -> Difference | None:
+    """`one` minus `other`, variances unequal (Welch 1947); None where neither side varies."""
+    total = one.squared_error + other.squared_error
     if total <= 0:
         return None
-    degrees = total**2 / (variance**2 / (n - 1) + other_variance**2 / (other_n - 1))
-    return Difference(value=mean - other_mean, error=math.sqrt(total), degrees=degrees)
+    parts = sum(m.squared_error**2 / (m.observations - 1) for m in (one, other))
+    return Difference(
+        value=one.value - other.value, error=math.sqrt(total), degrees=total**2 / parts
+    )
 
 
 def student_t_tail(t: float, degrees: float) -> float:

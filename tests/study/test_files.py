@@ -88,6 +88,10 @@ def complaint(text, name="study.yaml", **options):
             f"{HEAD}repetitions: 2\nstopping: {{metric: step_s}}\n",
             "study.yaml:3: repetitions: `stopping` decides how often",
         ),
+        (
+            f"{HEAD}stopping: {{metric: step_s, minimum: 2}}\n",
+            "study.yaml:3: stopping.minimum: 2 must be at least 3",
+        ),
         (f"{HEAD}stopping: {{width: 0.1}}\n", "study.yaml:3: stopping: give one of `metric`"),
         (
             f"{HEAD}factors:\n  batch_size: [1]\nbase: {{batch_size: 2}}\n",

@@ -1,5 +1,6 @@
 """Runs whose record contradicts itself do not count; other load is noticed."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,11 @@ def test_a_sound_run_counts(make_run):
     assert examine_run(run).doubts == ()
     entry = judge_run(run)
     assert entry.verdict == "counted" and entry.figures["step_s"] > 0 and entry.bytes > 0
+
+
+def test_figures_that_are_no_numbers_are_missing(make_run):
+    entry = judge_run(opened(make_run(nan_from_step=0)))
+    assert entry.verdict == "counted" and all(map(math.isfinite, entry.figures.values()))
 
 
 def test_an_early_stop_does_not_count(make_run):

@@ -13,16 +13,25 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
-from trainload.intervals import FEWEST, Interval, median_interval, welch_difference
+from trainload.intervals import (
+    FEWEST,
+    Interval,
+    mean_of,
+    median_interval,
+    student_t_quantile,
+    welch_difference,
+)
+from trainload.steadiness import unstable_reason
 
 State = Literal["more", "enough", "at maximum", "out of the race", "says nothing"]
 
-WIDEST_STEADY = 0.10
-"""Robust spread over the median above which a cell is called unstable."""
-FAR_OUT = 5.0
-"""Robust deviations from the median beyond which a value is an outlier."""
-FEWEST_FOR_DRIFT = 8
-DRIFT_CHANCE = 0.01
+RESOLVED = 1.0
+"""Standard error of a difference, in asked widths, up to which repetitions resolve the width."""
+UNRESOLVED = 0.01
+"""Share of the level that is left where they do not: then most of what chance lets through would
+point the wrong way."""
+Z_99 = 2.326
+"""Normal quantile: a standard error of few values may be small by chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +142,7 @@ def paid_chance(chance: float, minimum: int, maximum: int) -> float:
 
     The larger of Bonferroni's and that of a boundary which a standardised random walk crosses
     anywhere between the two counts with `chance`: φ(c)·((c - 1/c)·ln(maximum/minimum) + 4/c) both
-    ways (Siegmund 1985, eq. 4.50), by bisection on c.
+    ways (after Siegmund, Sequential Analysis, 1985), by bisection on c.
     """
     if minimum == maximum:
         return chance
@@ -144,47 +153,6 @@ def paid_chance(chance: float, minimum: int, maximum: int) -> float:
         crossing = normal.pdf(c) * ((c - 1 / c) * spread + 4 / c)
         low, high = (c, high) if crossing > 2 * chance else (low, c)
     return max(chance / (maximum - minimum + 1), normal.cdf(-high))
-
-
-def unstable_reason(values: Sequence[float]) -> str | None:
-    """Why a cell cannot be trusted to be one thing: drift, outliers or spread; None if it can.
-
-    Drift: Mann and Kendall's test at 1 %, from eight values. Outliers: beyond five robust
-    deviations (1.4826 · median absolute deviation), from five values. Spread: that deviation above
-    a tenth of the median; under five values the plain deviation.
-    """
-    n = len(values)
-    if n < FEWEST:
-        return None
-    if n >= FEWEST_FOR_DRIFT and (rising := _trend(values)):
-        return f"drifts {rising} over the {n} repetitions"
-    center = statistics.median(values)
-    away = [abs(value - center) for value in values]
-    deviation = 1.4826 * statistics.median(away) if n >= 5 else statistics.stdev(values)
-    far = sum(a > FAR_OUT * deviation for a in away) if n >= 5 and deviation > 0 else 0
-    if far:
-        return f"{far} of {n} values lie beyond {FAR_OUT:g} robust deviations of the median"
-    if center and deviation > WIDEST_STEADY * abs(center):
-        return f"varies by {deviation / abs(center):.0%} of its median"
-    return None
-
-
-def _trend(values: Sequence[float]) -> str | None:
-    """`up` or `down` where Mann and Kendall's test finds a trend, by its normal form."""
-    n = len(values)
-    score = sum(
-        (later > earlier) - (later < earlier)
-        for i, earlier in enumerate(values)
-        for later in values[i + 1 :]
-    )
-    ties = [sum(value == other for other in values) for value in set(values)]
-    spread = n * (n - 1) * (2 * n + 5) - sum(t * (t - 1) * (2 * t + 5) for t in ties)
-    if spread <= 0:
-        return None
-    z = max(abs(score) - 1, 0) / math.sqrt(spread / 18)
-    if 2 * statistics.NormalDist().cdf(-z) >= DRIFT_CHANCE:
-        return None
-    return "up" if score > 0 else "down"
 
 
 def _width_verdict(values: Sequence[float], rule: WidthRule) -> CellVerdict:
@@ -239,37 +207,55 @@ class _Race:
         ready = {c: v for c, v in values.items() if len(v) >= max(rule.minimum, 2)}
         self.logs = all(value > 0 for found in ready.values() for value in found)
         sign = 1 if rule.lower_is_better else -1
-        self.scaled = {
+        scaled = {
             cell: tuple(sign * (math.log(v) if self.logs else v) for v in found)
             for cell, found in ready.items()
         }
-        self.order = sorted(ready, key=lambda cell: statistics.median(self.scaled[cell]))
+        self.medians = {cell: statistics.median(found) for cell, found in scaled.items()}
+        self.means = {cell: mean_of(found) for cell, found in scaled.items()}
+        self.order = sorted(ready, key=self.medians.__getitem__)
         pairs = max(rule.top * (len(values) - rule.top), 1)
         self.chance = paid_chance((1 - rule.confidence) / pairs, rule.minimum, rule.maximum)
 
-    def surely_above(self, cell: str, other: str, by: float = 0.0) -> bool:
-        """Whether a cell is worse than another by more than `by`, at the paid level."""
-        found = welch_difference(self.scaled[cell], self.scaled[other])
-        return found is not None and found.chance_above(by) < self.chance
+    def surely_worse(self, cell: str, other: str) -> bool:
+        """Whether a cell is behind another at the paid level."""
+        found = welch_difference(self.means[cell], self.means[other])
+        if found is None:
+            return self._constants_differ(cell, other)
+        largest_error = found.error * student_t_quantile(0.99, int(found.degrees)) / Z_99
+        resolved = largest_error <= RESOLVED * self.width_beside(other)
+        return found.chance_above(0) < self.chance * (1 if resolved else UNRESOLVED)
+
+    def _constants_differ(self, cell: str, other: str) -> bool:
+        """Of cells that never varied: as surely as so many values fall on a median's wrong side."""
+        counts = [self.means[name].observations for name in (cell, other)]
+        surely = math.fsum(0.5**n for n in counts) < self.chance
+        return surely and self.means[cell].value > self.means[other].value
+
+    def as_good(self, cell: str, other: str) -> bool:
+        """Whether two cells surely differ by less than what matters (two one-sided tests)."""
+        width = self.width_beside(other)
+        pairs = ((self.means[cell], self.means[other]), (self.means[other], self.means[cell]))
+        found = [welch_difference(*pair) for pair in pairs]
+        return all(d is not None and d.chance_above(-width) < self.chance for d in found)
+
+    def width_beside(self, other: str) -> float:
+        """The asked width on the scale of the race."""
+        width = self.rule.width_fraction
+        return math.log1p(width) if self.logs else width * abs(self.medians[other])
 
     def is_out(self, cell: str) -> bool:
         """Whether `top` cells are surely better; asked of the foremost, one spare for each two."""
         ahead = self.order[: self.rule.top + 2 + self.rule.top // 2]
-        better = sum(self.surely_above(cell, other) for other in ahead if other != cell)
+        better = sum(self.surely_worse(cell, other) for other in ahead if other != cell)
         return better >= self.rule.top
-
-    def as_good(self, cell: str, other: str) -> bool:
-        """Whether two cells surely differ by less than what matters (two one-sided tests)."""
-        width = self.rule.width_fraction
-        by = math.log1p(width) if self.logs else width * abs(statistics.median(self.scaled[other]))
-        return self.surely_above(cell, other, -by) and self.surely_above(other, cell, -by)
 
 
 def _race(
     values: Mapping[str, Sequence[float]], rule: RankRule
 ) -> tuple[dict[str, CellVerdict], tuple[str, ...]]:
     race = _Race(values, rule)
-    waiting = [cell for cell in values if cell not in race.scaled]
+    waiting = [cell for cell in values if cell not in race.means]
     out = {cell for cell in race.order if race.is_out(cell)}
     running = [cell for cell in race.order if cell not in out]
     leaders = tuple(running[: rule.top])

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from trainload.errors import StudyError
+from trainload.intervals import FEWEST
 from trainload.study.factors import Factor, read_factor, split_word
 from trainload.study.keys import complain_unknown, known_hints
 from trainload.study.located import Located, parse_yaml, read_text
@@ -55,8 +56,8 @@ class StoppingOptions:
     """Figure by which cells compete: those that can no longer win are not repeated."""
     width: Annotated[float, Bounds(above=0)] = 0.05
     """Width of the 95 % interval, or the difference that matters, as a share of the median."""
-    minimum: Annotated[int, Bounds(low=2, high=1000)] = 3
-    maximum: Annotated[int, Bounds(low=2, high=1000)] = 30
+    minimum: Annotated[int, Bounds(low=FEWEST, high=1000)] = FEWEST
+    maximum: Annotated[int, Bounds(low=FEWEST, high=1000)] = 30
     top: Count = 1
     """How many best cells a ranking looks for."""
     highest: bool = False

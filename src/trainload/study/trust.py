@@ -5,6 +5,7 @@ Reads a loaded run; what follows from a doubt is decided elsewhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,9 @@ def _examine_tables(run: Run) -> Findings:
         figures={
             name: float(value)
             for name, value in row.items()
-            if isinstance(value, int | float) and not isinstance(value, bool)
+            if isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and math.isfinite(value)
         },
     )
 
