@@ -163,7 +163,7 @@ def test_repetitions_may_vary_the_seed(tmp_path):
 
 
 def test_stopping_repeats_until_it_is_enough(tmp_path):
-    more = "stopping: {metric: train_loss, width: 0.5, minimum: 3, maximum: 4}\n"
+    more = "stopping: {metric: train_loss, width: 0.5, minimum: 3, maximum: 3, warmup: 1}\n"
     file = write(tmp_path, "hidden_units: [8]", more=more)
     done = run_study(file, out=tmp_path)
     # The fake's losses are all equal, which below six says nothing: it goes to the maximum.

@@ -58,6 +58,8 @@ class StoppingOptions:
     """Width of the 95 % interval, or the difference that matters, as a share of the median."""
     minimum: Annotated[int, Bounds(low=FEWEST, high=1000)] = FEWEST
     maximum: Annotated[int, Bounds(low=FEWEST, high=1000)] = 30
+    warmup: Annotated[int, Bounds(low=0, high=100)] = 0
+    """First repetitions of each cell that never count; `minimum` and `maximum` come on top."""
     top: Count = 1
     """How many best cells a ranking looks for."""
     highest: bool = False

@@ -19,7 +19,7 @@ from trainload.study.file import StudyFile
 from trainload.study.ledger import read_ledger
 from trainload.study.schedule import order_block
 from trainload.study.state import StudyState
-from trainload.study.stopping import choose_stopping
+from trainload.study.stopping import choose_stopping, least_repetitions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ def plan_study(study: StudyFile, out: Path | None = None) -> StudyPlan:
     unfit = tuple(cell for cell in cells if costs[cell.identity].fits is False)
     if study.keys.unfit == "skip":
         cells = [cell for cell in cells if costs[cell.identity].fits is not False]
-    stopping, asked = choose_stopping(study.keys), study.keys.stopping
+    stopping = choose_stopping(study.keys)
     state = StudyState(study.keys, stopping.metric)
     if out is not None:
         ended, refused, _ = read_ledger(out / study.name, state.figures)
@@ -131,7 +131,7 @@ def plan_study(study: StudyFile, out: Path | None = None) -> StudyPlan:
         costs=costs,
         absent=tuple(absent),
         unfit=unfit,
-        least=stopping.most if asked is None else asked.minimum,
+        least=least_repetitions(study.keys),
         most=stopping.most,
         measured_s=state.mean_run_s,
         energy_j=(state.energy_j or 0.0) / state.timed_runs if measured else None,

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from trainload.study.folder import KnownCell, is_asked_to_stop, is_held, load_folder
 from trainload.study.ledger import RUNS, Entry, Start, read_ledger
 from trainload.study.state import CellState, StudyState
-from trainload.study.stopping import choose_stopping
+from trainload.study.stopping import choose_stopping, least_repetitions
 
 CellStanding = Literal[
     "waiting", "running", "repeating", "done", "out_of_memory", "timed_out", "failed", "untrusted"
@@ -80,7 +80,7 @@ def read_status(folder: Path) -> StudyStatus:
     }
     wanting = stopping.next(live) if live else frozenset()
     reasons = stopping.reasons(live) if live else {}
-    least = stopping.most if study.keys.stopping is None else study.keys.stopping.minimum
+    least = least_repetitions(study.keys)
     planned = {
         cell.identity: _planned(state.cells.get(cell.identity), least, cell.identity in wanting)
         for cell in cells

@@ -48,6 +48,12 @@ class FixedRepetitions:
         return {}
 
 
+def least_repetitions(keys: StudyKeys) -> int:
+    """How often every cell is run that does not end early."""
+    asked = keys.stopping
+    return keys.repetitions if asked is None else asked.warmup + asked.minimum
+
+
 def choose_stopping(keys: StudyKeys) -> Stopping:
     """The rule that a study file asks for."""
     if keys.stopping is None:

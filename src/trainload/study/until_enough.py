@@ -14,9 +14,14 @@ class UntilEnough:
 
     def __init__(self, asked: StoppingOptions) -> None:
         self.metric = asked.metric or asked.rank_by
-        self.most = asked.maximum
+        self.most = asked.warmup + asked.maximum
         self._rule: WidthRule | RankRule = (
-            WidthRule(width_fraction=asked.width, minimum=asked.minimum, maximum=asked.maximum)
+            WidthRule(
+                width_fraction=asked.width,
+                minimum=asked.minimum,
+                maximum=asked.maximum,
+                warmup=asked.warmup,
+            )
             if asked.metric is not None
             else RankRule(
                 width_fraction=asked.width,
@@ -24,6 +29,7 @@ class UntilEnough:
                 lower_is_better=not asked.highest,
                 minimum=asked.minimum,
                 maximum=asked.maximum,
+                warmup=asked.warmup,
             )
         )
 
