@@ -166,6 +166,13 @@ def test_a_run_file_tells_a_run(tmp_path, capsys):
     path = Path(json.loads(capsys.readouterr().out)["path"])
     training = json.loads((path / "run.json").read_text())["workload"]["training"]
     assert training["epochs"] == 1
+    words = ["--set", "epochs=3", "--set", "hidden_units=4", "--rate", "20", "--seed", "0"]
+    assert run_app(["run", str(file), *words, "--out", str(out), "--json"]) == 0
+    path = Path(json.loads(capsys.readouterr().out)["path"])
+    document = json.loads((path / "run.json").read_text())
+    assert document["workload"]["training"]["epochs"] == 3
+    assert document["workload"]["model_options"]["hidden_units"] == 4
+    assert document["sampler"]["rate_hz"] == 20 and document["framework"] == "fake"
     file.write_text("model: mlp\nepoch: 2\n")
     assert run_app(["run", str(file)]) == 2
     assert capsys.readouterr().err == (

@@ -194,10 +194,10 @@ def _run_told(context: typer.Context, told: Mapping[str, Any], **said: Any) -> R
     from trainload.api.running import run
 
     options = {"rate_hz": "rate", "timeout_s": "timeout"}
-    for name in told:
+    given = {"what", *(word.partition("=")[0].strip() for word in context.params["words"])}
+    for name in set(told) - given:
         source = context.get_parameter_source(options.get(name, name))
-        # None: the name is no option of its own, so that only --set can have given it.
-        if name != "what" and (source.name == "DEFAULT" if source else name not in said):
+        if source is None or source.name == "DEFAULT":
             said[name] = told[name]
     return run(**said)
 
