@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Annotated, Any
 
 from trainload.workload import MODELS, looks_like_script, settable_names
@@ -65,12 +66,14 @@ class RunKeys:
 RUN_KEYS = tuple(spec.name for spec in fields(RunKeys))
 
 
-def run_hints() -> dict[str, Any]:
+@cache
+def run_hints() -> Mapping[str, Any]:
     """The type of each key of RunKeys."""
     return typing.get_type_hints(RunKeys, include_extras=True)
 
 
-def model_hints(model: str) -> dict[str, Any]:
+@cache
+def model_hints(model: str) -> Mapping[str, Any]:
     """The type of each key of a model, its training and its data."""
     return {
         name: typing.get_type_hints(cls, include_extras=True)[spec]
@@ -78,7 +81,8 @@ def model_hints(model: str) -> dict[str, Any]:
     }
 
 
-def all_hints() -> dict[str, Any]:
+@cache
+def all_hints() -> Mapping[str, Any]:
     """Every key of any model with its type; that of the first model where they differ."""
     found: dict[str, Any] = {}
     for model in MODELS:
@@ -87,7 +91,7 @@ def all_hints() -> dict[str, Any]:
     return {**found, **run_hints()}
 
 
-def known_hints(values: Mapping[str, Any]) -> dict[str, Any]:
+def known_hints(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keys that may stand beside the model or script of these values."""
     model = values.get("model")
     if isinstance(model, str) and model in MODELS:
