@@ -21,7 +21,7 @@ from trainload_worker.protocol.checked import to_json
 IDENTITY_LETTERS = 16
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
     """One cell of a study."""
 

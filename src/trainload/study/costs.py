@@ -34,7 +34,7 @@ RUN_BYTES, SECOND_BYTES = 60_000, 2_000
 """Of a run directory, and of each second at ten samples a second, sealed."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CostEstimate:
     """One run of a cell, worked out beforehand; None where only the script knows."""
 
@@ -53,7 +53,7 @@ class CostEstimate:
         return False if self.memory_bytes > self.capacity_bytes else None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Step:
     """What is kept of a step's counts: there may be thousands."""
 

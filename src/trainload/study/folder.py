@@ -29,7 +29,7 @@ LOOKING_S = 0.5
 """For how long somebody who only looks may be in the way."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class KnownCell:
     """A cell as the folder keeps it: enough to tell how far the study is."""
 

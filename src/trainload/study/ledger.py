@@ -27,7 +27,7 @@ RUNS = "runs"
 Verdict = Literal["counted", "untrusted", "result", "failed", "lost"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
     """One run that has ended, as the study sees it."""
 

@@ -12,7 +12,7 @@ from trainload.study.ledger import Entry
 Ending = Literal["out_of_memory", "timed_out", "failed", "untrusted"]
 
 
-@dataclass
+@dataclass(slots=True)
 class Repetition:
     """The runs of one repetition of a cell, as far as they decide about it."""
 
@@ -24,7 +24,7 @@ class Repetition:
     untrusted: int = 0
 
 
-@dataclass
+@dataclass(slots=True)
 class CellState:
     """One cell: its repetitions, and how it ended where it ended early."""
 

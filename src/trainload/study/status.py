@@ -20,7 +20,7 @@ CellStanding = Literal[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CellStatus:
     """One cell, as a row of the table."""
 
