@@ -4,7 +4,7 @@ from study_chaos import trial
 
 
 def test_a_killed_study_goes_on_where_it_was(tmp_path):
-    seen = trial(tmp_path, cells=12, kills=3, targets=("driver",), most_s=1.5, steps=5)
+    seen = trial(tmp_path, cells=12, kills=3, targets=("driver",), most_s=1.2, steps=2)
     assert seen["complaints"] == []
     assert seen["kills"] == {"driver": 3}
     assert seen["runs"] <= 12 + 3

@@ -193,7 +193,7 @@ def wait_for_running(folder, seconds=30.0):
 
 
 def test_ctrl_c_leaves_a_record_and_the_same_command_goes_on(tmp_path):
-    file = write(tmp_path, fake="{step_s: 0.3}", more="")
+    file = write(tmp_path, fake="{hang_at_step: 0}")
     process = start_study(file, tmp_path)
     wait_for_running(tmp_path / "s")
     with pytest.raises(StudyError, match="another process runs this study"), held(tmp_path / "s"):
@@ -204,12 +204,12 @@ def test_ctrl_c_leaves_a_record_and_the_same_command_goes_on(tmp_path):
     assert process.returncode == 1 and "interrupted; the same command goes on" in out
     assert "Traceback" not in err
     assert [load_manifest(path).outcome for path in runs_of(tmp_path)] == ["interrupted"]
-    write(tmp_path)  # the same cells but for the pace: other content, other cells
+    write(tmp_path)  # cells that do not hang have other content: they are others
     assert run_study(file, out=tmp_path).result.ran == 2
 
 
 def test_stop_finishes_the_running_cell(tmp_path, capsys):
-    file = write(tmp_path, fake="{step_s: 0.2}")
+    file = write(tmp_path, fake="{step_s: 1.5}")
     assert not (tmp_path / "s").exists()
     process = start_study(file, tmp_path)
     wait_for_running(tmp_path / "s")
