@@ -46,6 +46,7 @@ def test_rooms_export_what_they_say():
         "analyse",
         "estimate",
         "report",
+        "study",
     ):
         module = importlib.import_module(f"trainload.{room}")
         assert module.__doc__ and all(hasattr(module, name) for name in module.__all__)

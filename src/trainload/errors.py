@@ -4,6 +4,7 @@ TrainloadError
 ├── UsageError          an option or argument that cannot be meant
 ├── WorkloadError       what is trained cannot be built or read
 │   └── GraphError      a layer graph that cannot be built; names the layer
+├── StudyError          a run or study file that cannot be meant; names file, line and key
 ├── SettingError        the part of the machine asked for does not exist
 │   └── UnknownHardware a device that the catalogue does not hold, or a file that describes none
 ├── MeterError          a meter that answered wrongly or stopped answering
@@ -35,6 +36,10 @@ class WorkloadError(TrainloadError):
 
 class GraphError(WorkloadError):
     """A layer graph that cannot be built; the message names the layer."""
+
+
+class StudyError(TrainloadError):
+    """A run or study file that cannot be meant; the text names file, line and key."""
 
 
 class SettingError(TrainloadError):

@@ -32,6 +32,7 @@ from trainload_worker.protocol.offers import DEFAULT_FRAMEWORK
 
 if TYPE_CHECKING:
     from trainload.api.loading import Run
+    from trainload.record import StudyCell
     from trainload.run.workers.output import Echo
 
 ShowProgress = Callable[[RunProgress], None]
@@ -60,6 +61,8 @@ def run(
     show: ShowProgress | None = None,
     echo: Echo | None = None,
     fake: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    study: StudyCell | None = None,
     **options: Any,
 ) -> Run:
     """Run one training and measure it; every ending is an outcome of the run that comes back.
@@ -68,8 +71,9 @@ def run(
     `epochs=3`, `hidden_units=512`, `data="synthetic"`), or the path of a script, which `arguments`
     belong to; with `resume` it may be left out. `layers` is True for scripts of torch where it is
     not said. With `processes` a script runs in several at once, and a built-in model of torch is
-    trained by several, which share each batch. `show` is called about twice a second with how far
-    the run is; `echo` takes what a script prints, while it runs.
+    trained by several, which share each batch. `environment` holds variables for the training
+    process. `show` is called about twice a second with how far the run is; `echo` takes what a
+    script prints, while it runs.
 
     TrainloadError where nothing can be started.
     """
@@ -101,6 +105,8 @@ def run(
         check_overhead=check_overhead,
         layer_budget=layer_budget if (traced if layers is None else layers) else None,
         fake=dict(fake or {}),
+        environment=dict(environment or {}),
+        study=study,
         save=save or save_every is not None,
         save_every=save_every,
     )

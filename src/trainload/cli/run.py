@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +31,16 @@ Examples:
   trainload run --resume runs/resnet18-20261115-120000-a1b2c3 --epochs 8 --framework jax
   trainload run train.py -- --epochs 3 --lr 1e-3
   trainload run train.py --processes 2 --setting cpu0-7+gpu0-1
-  trainload run resnet18 --processes 2 --batch-size 64 --setting cpu0-1"""
+  trainload run resnet18 --processes 2 --batch-size 64 --setting cpu0-1
+  trainload run mine.yaml --epochs 1"""
 
 
 def run_verb(
+    context: typer.Context,
     model: str | None = typer.Argument(
-        None, help="A model (trainload models lists them), or the path of a torch script."
+        None,
+        help="A model (trainload models lists them), the path of a torch script, or a run as a "
+        "file: FILE.yaml, whose keys the options here override.",
     ),
     arguments: list[str] = typer.Argument(None, help="The script's own arguments, after --."),
     words: list[str] = typer.Option(
@@ -81,7 +86,8 @@ def run_verb(
     ),
     seed: int = typer.Option(0, help="Seed of data, split, order and weights.", min=0),
     setting: str | None = typer.Option(
-        None, help="Cores and accelerators, such as cpu0-3+gpu0; default all cores and gpu0."
+        None,
+        help="Cores and accelerators, such as cpu0-3+gpu0 or half; default all cores and gpu0.",
     ),
     threads: int | None = typer.Option(None, help="Threads of the framework; default the cores."),
     processes: int = typer.Option(
@@ -126,7 +132,6 @@ def run_verb(
 
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
-    from trainload.api.running import run
     from trainload.run import show_as_text
     from trainload.workload import parse_words
 
@@ -147,11 +152,16 @@ def run_verb(
     }
     options = {name: value for name, value in named.items() if value is not None}
     silent = quiet or as_json
-    options = {**parse_words(model, words), **options}
-    _fetch_with_progress(options.get("data"), options.get("cache"), quiet=silent)
+    told = _told_by_file(model)
+    what = told.get("what", model)
+    options = {**parse_words(what, words), **options}
+    fetched = (options.get(name, told.get(name)) for name in ("data", "cache"))
+    _fetch_with_progress(*fetched, quiet=silent)
     with ProgressLine(quiet=silent) as line:
-        done = run(
-            model,
+        done = _run_told(
+            context,
+            told,
+            what=what,
             arguments=arguments or (),
             framework=framework,
             setting=setting,
@@ -174,7 +184,29 @@ def run_verb(
             fake=_parse_fake(fake),
             **options,
         )
-    return print_result(done, python, as_json=as_json)
+    return print_result(done, python or told.get("python"), as_json=as_json)
+
+
+def _told_by_file(word: str | None) -> dict[str, Any]:
+    """What a run file tells, where the word names one; nothing else."""
+    if word is None or not word.endswith((".yaml", ".yml", ".xml")):
+        return {}
+    from trainload.study import run_file_keywords
+
+    return run_file_keywords(word)
+
+
+def _run_told(context: typer.Context, told: Mapping[str, Any], **said: Any) -> Run:
+    """Run what the file tells; what stands on the command line wins over it."""
+    from trainload.api.running import run
+
+    options = {"rate_hz": "rate", "timeout_s": "timeout"}
+    given = {"what", *(word.partition("=")[0].strip() for word in context.params["words"])}
+    for name in set(told) - given:
+        source = context.get_parameter_source(options.get(name, name))
+        if source is None or source.name == "DEFAULT":
+            said[name] = told[name]
+    return run(**said)
 
 
 def parse_top(text: str) -> tuple[int, ...]:

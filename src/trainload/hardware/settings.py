@@ -1,16 +1,19 @@
-"""Settings: the part of a machine a run may use, written as `cpu0-3+gpu0`.
+"""Settings: the part of a machine a run may use, written as `cpu0-3+gpu0` or `half+gpu0`.
 
 Parses and checks against an inventory; applying a setting is the run's and the worker's duty.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from trainload.errors import SettingError
 from trainload.hardware.accelerators import Accelerator
+from trainload.hardware.clusters import read_clusters
 from trainload.hardware.inventory import Machine
 
-_HELP = "write it as cpu0-3, cpu0,2+gpu0 or cpu0-5+gpu0,1"
+_HELP = "write it as cpu0-3, cpu0,2+gpu0, all, half, one, or a cluster's name such as big+gpu0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +27,13 @@ class Setting:
     accelerators: tuple[Accelerator, ...]
 
 
-def resolve_setting(text: str | None, threads: int | None, machine: Machine) -> Setting:
+def resolve_setting(
+    text: str | None, threads: int | None, machine: Machine, sys_root: Path = Path("/sys")
+) -> Setting:
     """The setting a text describes; SettingError says what this machine has instead.
+
+    `all`, `half` and `one` are so many of the allowed cores on any machine; `big`, `little` and
+    the names of cores, such as `a57`, are clusters of boards that have them.
 
     None takes every allowed core and, where there is one, the first accelerator. Without
     `threads`, one thread a core, but no more than the control group's CPU quota rounded up.
@@ -33,7 +41,7 @@ def resolve_setting(text: str | None, threads: int | None, machine: Machine) -> 
     if text is None:
         cores, gpus = machine.allowed_cores, tuple(a.index for a in machine.accelerators[:1])
     else:
-        cores, gpus = parse_setting(text)
+        cores, gpus = parse_setting(_with_numbers(text, machine, sys_root))
     missing = [c for c in cores if c not in machine.allowed_cores]
     if missing:
         raise SettingError(
@@ -57,6 +65,23 @@ def resolve_setting(text: str | None, threads: int | None, machine: Machine) -> 
         threads=threads,
         accelerators=tuple(by_index[gpu] for gpu in gpus),
     )
+
+
+def _with_numbers(text: str, machine: Machine, sys_root: Path) -> str:
+    """The text with a word for cores replaced by their numbers."""
+    word, plus, gpus = text.strip().partition("+")
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", word) or word.startswith(("cpu", "gpu")):
+        return text
+    allowed = machine.allowed_cores
+    shares = {"all": allowed, "half": allowed[: max(1, len(allowed) // 2)], "one": allowed[:1]}
+    found: Mapping[str, tuple[int, ...]] = shares
+    if word not in shares:
+        found = {**shares, **read_clusters(sys_root)}
+    if word not in found:
+        raise SettingError(
+            f"setting {text!r}: no cores are called {word!r} here; known: {', '.join(found)}"
+        )
+    return f"cpu{render_ranges(found[word])}{plus}{gpus}"
 
 
 def parse_setting(text: str) -> tuple[tuple[int, ...], tuple[int, ...]]:

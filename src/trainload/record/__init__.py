@@ -33,6 +33,7 @@ from trainload.record.parts import (
     RecordedRank,
     RecordedSetting,
     SamplerUse,
+    StudyCell,
 )
 from trainload.record.read import Run, open_run
 from trainload.record.seal import seal_run
@@ -62,6 +63,7 @@ __all__ = [
     "Run",
     "RunDirectory",
     "SamplerUse",
+    "StudyCell",
     "WorkerFacts",
     "close_if_abandoned",
     "create_run_directory",

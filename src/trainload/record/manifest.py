@@ -29,6 +29,7 @@ from trainload.record.parts import (
     RecordedSetting,
     SamplerUse,
     SavedCheckpoint,
+    StudyCell,
 )
 from trainload.workload import RecordedGraph, RecordedWorkload
 from trainload_worker.protocol.checked import CheckError, not_written, read_leniently, to_json
@@ -75,6 +76,10 @@ class Manifest:
     continues: CheckpointOrigin | None = None
     """The checkpoint it began from."""
     checkpoints: tuple[SavedCheckpoint, ...] = ()
+    study: StudyCell | None = None
+    """The cell it realises; None where it belongs to no study."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables set for its worker by whoever asked for the run."""
     processes: int | None = 1
     """How many processes train together; the first one, of rank 0, speaks for the run."""
     ranks: tuple[RecordedRank, ...] = ()

@@ -5,7 +5,7 @@ What a record does not hold, or holds wrongly, is None or empty: never 0 or a ne
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from trainload.hardware import Setting
 from trainload_worker.protocol.events import MemoryUse, ModelBuilt, Obtained
@@ -173,6 +173,18 @@ class SavedCheckpoint:
     step: int | None = None
     bytes: int | None = None
     cost_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyCell:
+    """The cell of a study that a run realises."""
+
+    study: str
+    cell: str
+    """Its identity: a digest of all that changes the result."""
+    repetition: int = 0
+    factors: Mapping[str, Any] = field(default_factory=dict)
+    """The level of each factor, as its file has it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,7 +104,7 @@ class _Driver:
         worker = WorkerProcess(
             self.request.python,
             log,
-            worker_environment(self.request.setting),
+            worker_environment(self.request.setting, self.request.environment),
             ScriptOutput(self.echo, log) if scripted else None,
         )
         self.worker = worker

@@ -227,6 +227,8 @@ def open_recording(
         processes=request.processes if processes is None else processes,
         task="validate" if request.validate_only else "train",
         continues=None if continues is None else continues.origin,
+        study=request.study,
+        environment=dict(request.environment),
     )
     run = create_run_directory(request.out, request.workload.model, manifest)
     recording = Recording(request, run, start_s, wall_clock, masking=masking)

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainload.errors import UsageError
 from trainload.hardware import Machine, Setting, read_machine, resolve_setting
-from trainload.record import AskedSetting, Manifest, Outcome
+from trainload.record import AskedSetting, Manifest, Outcome, StudyCell
 from trainload.record.checkpoints import Checkpoint
 from trainload.run.continuation import Continuation
 from trainload.run.environments.frameworks import find_framework
@@ -49,6 +49,10 @@ class RunRequest:
     fake: Mapping[str, Any] = field(default_factory=dict)
     """Options of the fake framework, for tests of everything around a training."""
     tegrastats_path: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the worker beside those of this process."""
+    study: StudyCell | None = None
+    """The cell of a study that the run realises."""
     save: bool = False
     """Whether the model is saved into the run directory at the end."""
     save_every: int | None = None
@@ -153,15 +157,18 @@ def prepare_request(
     seed: int = 0,
     setting: str | None = None,
     threads: int | None = None,
+    machine: Machine | None = None,
     **options: Any,
 ) -> RunRequest:
     """A request for one run: the workload assembled, the setting checked here.
+
+    `machine` is this one as read before, for who asks for many.
 
     `model` is a family's name, which `workload_options` describe further, or the path of a script,
     which `arguments` belong to. The other options are RunRequest's.
     """
     workload = _choose_workload(model, workload_options, arguments, seed)
-    return _request(workload, setting, threads, **options)
+    return _request(workload, setting, threads, machine=machine, **options)
 
 
 def request_continuation(
@@ -176,9 +183,14 @@ def request_continuation(
 
 
 def _request(
-    workload: Workload | ScriptWorkload, setting: str | None, threads: int | None, **options: Any
+    workload: Workload | ScriptWorkload,
+    setting: str | None,
+    threads: int | None,
+    *,
+    machine: Machine | None = None,
+    **options: Any,
 ) -> RunRequest:
-    machine = read_machine()
+    machine = machine or read_machine()
     return RunRequest(
         workload=workload,
         machine=machine,

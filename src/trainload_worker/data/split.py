@@ -40,15 +40,37 @@ def split_by_group(groups: Sequence[int], validation_fraction: float, seed: int)
 
     The fraction is of groups and not of rows: rows follow their group. DataError with under two.
     """
+    names = _shuffled_names(groups, seed)
+    wanted = round(len(names) * validation_fraction)
+    validation_count = min(max(wanted, 1), len(names) - 1)
+    return _hold_out(groups, names[:validation_count], len(names))
+
+
+def split_fold(groups: Sequence[int], folds: int, fold: int, seed: int) -> Split:
+    """Puts one of `folds` equal parts of the groups aside; over all folds each group once.
+
+    DataError with fewer groups than folds, or where there is no such fold.
+    """
+    names = _shuffled_names(groups, seed)
+    if not 0 <= fold < folds:
+        raise DataError(f"fold {fold}: there are folds 0 to {folds - 1}")
+    if folds > len(names):
+        raise DataError(f"{folds} folds: the data hold {len(names)} groups")
+    return _hold_out(groups, names[fold::folds], len(names))
+
+
+def _shuffled_names(groups: Sequence[int], seed: int) -> list[int]:
     names = sorted(set(groups))
     if len(names) < 2:
         raise DataError(
             f"the data hold {len(names)} group(s); training and validation need one group each"
         )
     random.Random(f"split-{seed}").shuffle(names)
-    wanted = round(len(names) * validation_fraction)
-    validation_count = min(max(wanted, 1), len(names) - 1)
-    held_out = frozenset(names[:validation_count])
+    return names
+
+
+def _hold_out(groups: Sequence[int], chosen: Sequence[int], group_count: int) -> Split:
+    held_out = frozenset(chosen)
     train_rows = array("q")
     validation_rows = array("q")
     for row, group in enumerate(groups):
@@ -56,6 +78,6 @@ def split_by_group(groups: Sequence[int], validation_fraction: float, seed: int)
     return Split(
         train_rows=train_rows,
         validation_rows=validation_rows,
-        train_group_count=len(names) - validation_count,
-        validation_group_count=validation_count,
+        train_group_count=group_count - len(held_out),
+        validation_group_count=len(held_out),
     )

@@ -48,6 +48,10 @@ class Training:
     precision: Precision = "float32"
     validate: Validate = "epoch"
     """When the validation rows are run over: after each epoch, the last one, or never."""
+    folds: Optional[Annotated[int, Bounds(low=2, high=10**6)]] = None
+    """Into how many parts the groups are divided, one of which is held out; None takes a share."""
+    fold: Annotated[int, Bounds(low=0)] = 0
+    """Which of the `folds` parts is held out, counted from 0."""
     top: Tuple[Annotated[int, Bounds(low=1)], ...] = ()
     """Each n whose top-n accuracy is counted."""
     loader: Loader = "cache"

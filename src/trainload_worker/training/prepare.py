@@ -10,10 +10,10 @@ from trainload_worker.data.dataset import Dataset, RowOrder, standardise
 from trainload_worker.data.images import load_images
 from trainload_worker.data.keypoints import make_keypoints
 from trainload_worker.data.npy import load_npy
-from trainload_worker.data.split import Split, split_at, split_by_group
+from trainload_worker.data.split import Split, split_at, split_by_group, split_fold
 from trainload_worker.data.synthetic import make_synthetic
 from trainload_worker.data.table import load_csv
-from trainload_worker.errors import GraphError
+from trainload_worker.errors import DataError, GraphError
 from trainload_worker.protocol.data import CsvData, ImageData, KeypointData, SyntheticData
 from trainload_worker.protocol.events import DataReady
 from trainload_worker.protocol.spec import TrainSpec
@@ -84,10 +84,7 @@ def prepare(spec: TrainSpec, start: Position = Position()) -> Prepared:  # noqa:
     """
     data, seeds = spec.data, spec.seeds
     dataset = _load(spec)
-    if dataset.validation_from is not None:
-        split = split_at(dataset.row_count, dataset.validation_from)
-    else:
-        split = split_by_group(dataset.groups, data.validation_fraction, seeds.split)
+    split = _split(spec, dataset)
     if isinstance(data, CsvData):
         standardise(dataset, split.train_rows)
     _check_fit(spec, dataset)
@@ -105,6 +102,17 @@ def prepare(spec: TrainSpec, start: Position = Position()) -> Prepared:  # noqa:
         total_steps = 0
     order = RowOrder(split.train_rows, seeds.data_order)
     return Prepared(dataset, split, order, steps_per_epoch, total_steps, rows, batch_size, start)
+
+
+def _split(spec: TrainSpec, dataset: Dataset) -> Split:
+    training, seed = spec.training, spec.seeds.split
+    if dataset.validation_from is not None:
+        if training.folds is not None:
+            raise DataError("folds: the data bring their own validation rows; there is no dividing")
+        return split_at(dataset.row_count, dataset.validation_from)
+    if training.folds is not None:
+        return split_fold(dataset.groups, training.folds, training.fold, seed)
+    return split_by_group(dataset.groups, spec.data.validation_fraction, seed)
 
 
 def _load(spec: TrainSpec) -> Dataset:

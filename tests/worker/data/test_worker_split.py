@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainload_worker.data.split import split_by_group
+from trainload_worker.data.split import split_by_group, split_fold
 from trainload_worker.errors import DataError
 
 groups_of_two_or_more = st.lists(st.integers(0, 30), min_size=2, max_size=200).filter(
@@ -45,3 +45,26 @@ def test_seeds_differ() -> None:
 def test_a_single_group_cannot_be_split() -> None:
     with pytest.raises(DataError, match="1 group"):
         split_by_group([7, 7, 7], 0.2, 0)
+
+
+@given(groups_of_two_or_more, st.integers(2, 8), st.integers())
+def test_over_all_folds_each_group_is_held_out_once(
+    groups: list[int], folds: int, seed: int
+) -> None:
+    names = set(groups)
+    if folds > len(names):
+        with pytest.raises(DataError, match=f"the data hold {len(names)} groups"):
+            split_fold(groups, folds, 0, seed)
+        return
+    splits = [split_fold(groups, folds, fold, seed) for fold in range(folds)]
+    held_out = [{groups[row] for row in split.validation_rows} for split in splits]
+    assert sum(map(len, held_out)) == len(names) and set().union(*held_out) == names
+    assert all(
+        not {groups[row] for row in split.train_rows} & out
+        for split, out in zip(splits, held_out, strict=True)
+    )
+
+
+def test_a_fold_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(DataError, match="there are folds 0 to 2"):
+        split_fold([1, 2, 3], 3, 3, 0)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 import trainload
@@ -293,8 +294,10 @@ class SamplerProcess:
         self._answers.close()
 
 
-def worker_environment(setting: Setting) -> dict[str, str]:
-    """The environment that makes a framework keep to the setting."""
+def worker_environment(
+    setting: Setting, variables: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
+    """The environment that makes a framework keep to the setting; `variables` win over it."""
     threads = str(setting.threads)
     return {
         **os.environ,
@@ -307,6 +310,7 @@ def worker_environment(setting: Setting) -> dict[str, str]:
         "PYTHONFAULTHANDLER": "1",
         # The tracer would print two lines into the program's output at every window.
         "KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "99"),
+        **variables,
     }
 
 

@@ -1,0 +1,135 @@
+"""A study's folder: its copy of the file, its cells, the stop mark, and who holds it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainload.errors import RecordError, StudyError
+from trainload.files import write_whole
+from trainload.record import DirectoryLock
+from trainload.study.cells import Cell
+from trainload.study.file import StudyFile, parse_study
+from trainload.study.located import read_text
+
+STUDY = "study.yaml"
+CELLS = "cells.jsonl"
+STOP = "stop"
+LOOKING_S = 0.5
+"""For how long somebody who only looks may be in the way."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownCell:
+    """A cell as the folder keeps it: enough to tell how far the study is."""
+
+    identity: str
+    factors: dict[str, Any]
+    title: str
+    seconds: float | None
+    """What one run of it was estimated to take."""
+
+
+def save_plan(folder: Path, study: StudyFile, cells: Sequence[tuple[Cell, float | None]]) -> None:
+    """Leave the study and its cells in its folder; RecordError where that is refused."""
+    lines = [
+        json.dumps(
+            {
+                "identity": cell.identity,
+                "factors": dict(cell.factors),
+                "title": cell.title,
+                "seconds": seconds,
+            }
+        )
+        for cell, seconds in cells
+    ]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / STUDY, copy_text(study).encode("utf-8"))
+        write_whole(folder / CELLS, ("\n".join(lines) + "\n").encode("utf-8"))
+        (folder / STOP).unlink(missing_ok=True)
+    except OSError as error:
+        raise RecordError(f"cannot write into {folder}: {error.strerror}") from error
+
+
+def copy_text(study: StudyFile) -> str:
+    """The file as it was read; written out where words, --quick or XML changed it."""
+    plain = not study.words and not study.quick and not study.source.place.endswith(".xml")
+    if plain:
+        return study.text
+    values = {name: value for name, value in study.source.value.items() if name != "quick"}
+    said = [f"# From {study.source.place}", *(["--quick"] if study.quick else []), *study.words]
+    body = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+    return " ".join(said).replace("\n", " ") + "\n" + str(body)
+
+
+def load_folder(folder: Path) -> tuple[StudyFile, list[KnownCell]]:
+    """The study of a folder and its cells; StudyError where it is none."""
+    if not (folder / STUDY).is_file() or not (folder / CELLS).is_file():
+        raise StudyError(f"{folder} is no folder of a study: it has no {STUDY} and {CELLS}")
+    study = parse_study(read_text(folder / STUDY), str(folder / STUDY))
+    try:
+        lines = (folder / CELLS).read_text(encoding="utf-8").splitlines()
+        return study, [KnownCell(**json.loads(line)) for line in lines if line]
+    except (OSError, ValueError, TypeError) as error:
+        raise RecordError(f"{folder / CELLS} is damaged: {error}; run the study again") from None
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold the study, so that no other process runs it; freed however this one ends."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"cannot make {folder}: {error.strerror}") from error
+    lock = DirectoryLock(folder)
+    try:
+        # Whoever asks for the status holds the folder for a moment.
+        deadline_s = time.monotonic() + LOOKING_S
+        while not lock.try_take():
+            if time.monotonic() > deadline_s:
+                raise StudyError(
+                    f"{folder}: another process runs this study; see trainload study status"
+                )
+            time.sleep(LOOKING_S / 20)
+        yield
+    finally:
+        lock.free()
+
+
+def is_held(folder: Path) -> bool:
+    """Whether some process runs the study now; several may ask at once."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise StudyError(f"cannot open {folder}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def ask_to_stop(folder: Path) -> None:
+    """Have whoever runs the study finish the running cell and end."""
+    try:
+        (folder / STOP).touch()
+    except OSError as error:
+        raise RecordError(f"cannot write {folder / STOP}: {error.strerror}") from error
+
+
+def is_asked_to_stop(folder: Path) -> bool:
+    """Whether somebody asked."""
+    return (folder / STOP).exists()

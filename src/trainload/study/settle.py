@@ -1,0 +1,96 @@
+"""Between two runs: wait until load and temperature have settled, and drop caches where asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainload.errors import StudyError
+from trainload.study.file import CoolDown
+from trainload.units import render_percent, render_seconds
+
+LOOK_S = 0.1
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """How the machine was when the next run began."""
+
+    waited_s: float
+    load_fraction: float | None
+    temperature_celsius: float | None
+    in_time: bool
+
+    @property
+    def words(self) -> str | None:
+        """What a reader should know; None where all was quiet."""
+        if self.in_time:
+            return None
+        load = (
+            "" if self.load_fraction is None else f" at load {render_percent(self.load_fraction)}"
+        )
+        return f"begun{load} after waiting {render_seconds(self.waited_s)}"
+
+
+def wait_until_settled(
+    wanted: CoolDown,
+    *,
+    load: Callable[[float], float | None] | None = None,
+    temperature: Callable[[], float | None] | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Settled:
+    """Wait for quiet, `limit_s` at most; at once where the limit is 0."""
+    start_s = time.monotonic()
+    if wanted.limit_s == 0:
+        return Settled(waited_s=0.0, load_fraction=None, temperature_celsius=None, in_time=True)
+    while True:
+        seen = (load or read_load)(LOOK_S)
+        degrees = (temperature or read_temperature)() if wanted.temperature_celsius else None
+        warm = (
+            degrees is not None
+            and wanted.temperature_celsius is not None
+            and degrees > wanted.temperature_celsius
+        )
+        quiet = (seen is None or seen <= wanted.load_fraction) and not warm
+        waited_s = time.monotonic() - start_s
+        if quiet or waited_s >= wanted.limit_s or stopped():
+            return Settled(
+                waited_s=waited_s, load_fraction=seen, temperature_celsius=degrees, in_time=quiet
+            )
+
+
+def read_load(over_s: float) -> float | None:
+    """Load of all cores over the next so many seconds."""
+    import psutil
+
+    return float(psutil.cpu_percent(interval=over_s)) / 100
+
+
+def read_temperature() -> float | None:
+    """The hottest sensor that the machine shows; None where it shows none."""
+    import psutil
+
+    if not hasattr(psutil, "sensors_temperatures"):
+        return None
+    chips = psutil.sensors_temperatures().values()
+    found = [float(one.current) for chip in chips for one in chip if one.current is not None]
+    return max(found, default=None)
+
+
+def check_drop_caches(path: Path = DROP_CACHES) -> None:
+    """StudyError where this process may not drop the system's caches."""
+    import os
+
+    if not os.access(path, os.W_OK):
+        raise StudyError("drop_caches: this process may not; run as root or leave it out")
+
+
+def drop_caches(path: Path = DROP_CACHES) -> None:
+    """Drop clean caches of files; what is not written yet stays. StudyError where refused."""
+    try:
+        path.write_text("3\n", encoding="ascii")
+    except OSError as error:
+        raise StudyError(f"drop_caches: {error.strerror}; run as root or leave it out") from error
