@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trainload.study.folder import KnownCell, is_asked_to_stop, is_held, load_folder
-from trainload.study.ledger import RUNS, Entry, Start, read_ledger
+from trainload.study.ledger import RUNS, Entry, read_ledger
 from trainload.study.state import CellState, StudyState
 from trainload.study.stopping import choose_stopping, least_repetitions
 
@@ -72,7 +72,7 @@ def read_status(folder: Path) -> StudyStatus:
     mine = {cell.identity for cell in cells}
     ended, refused, started = read_ledger(folder, state.figures)
     state.take(entry for entry in _present(folder, ended, refused) if entry.cell in mine)
-    running = started if started is not None and is_held(folder) else None
+    running = frozenset(one.cell for one in started) if is_held(folder) else frozenset()
     live = {
         cell.identity: known.values if known is not None else []
         for cell in cells
@@ -97,7 +97,7 @@ def read_status(folder: Path) -> StudyStatus:
         planned=sum(planned.values()),
         done=sum(settled.values()) + results,
         failed=failed,
-        running=0 if running is None else 1,
+        running=len(started) if running else 0,
         left=sum(left.values()),
         left_s=_left_s(cells, state, left),
         runs=state.runs,
@@ -170,7 +170,7 @@ def _left_s(cells: Sequence[KnownCell], state: StudyState, left: Mapping[str, in
 def _row(
     cell: KnownCell,
     known: CellState | None,
-    running: Start | None,
+    running: frozenset[str],
     wanting: frozenset[str],
     reasons: Mapping[str, str],
 ) -> CellStatus:
@@ -179,7 +179,7 @@ def _row(
     standing: CellStanding = "done"
     if known is not None and known.ending is not None:
         standing = known.ending
-    elif running is not None and running.cell == cell.identity:
+    elif cell.identity in running:
         standing = "running"
     elif cell.identity in wanting:
         standing = "repeating" if known is not None and known.settled else "waiting"
