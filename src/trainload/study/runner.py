@@ -137,6 +137,7 @@ class _Session:
             self._settle()
             self._submit(place)
             while len(self.under_way) >= self.executor.capacity:
+                self._check_end()
                 self._collect()
         while self.under_way:
             self._check_end()

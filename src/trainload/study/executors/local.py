@@ -20,6 +20,7 @@ class LocalExecutor:
     def __init__(self, run_task: RunTask) -> None:
         self._run_task = run_task
         self._waiting: list[tuple[Task, Begun]] = []
+        self._back: list[Finished] = []
 
     def submit(self, task: Task, begun: Begun) -> None:
         """Keep the task until `collect`."""
@@ -28,7 +29,8 @@ class LocalExecutor:
     def collect(self, wait_s: float) -> Sequence[Finished]:  # noqa: ARG002 - runs to their end
         """Run the tasks; a refusal to start one is its problem, a record that fails is ours."""
         waiting, self._waiting = self._waiting, []
-        return [self._run(task, begun) for task, begun in waiting]
+        back, self._back = self._back, []
+        return [*back, *(self._run(task, begun) for task, begun in waiting)]
 
     def _run(self, task: Task, begun: Begun) -> Finished:
         begun()
@@ -40,7 +42,10 @@ class LocalExecutor:
             return Finished(task=task, run=None, problem=str(error))
 
     def cancel(self, *, running: bool) -> None:  # noqa: ARG002 - the interrupt itself ends it
-        """Forget what was not begun."""
+        """Take back what was not begun."""
+        self._back += [
+            Finished(task=task, run=None, lost=True, begun=False) for task, _ in self._waiting
+        ]
         self._waiting.clear()
 
     def close(self) -> None:

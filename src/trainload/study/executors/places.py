@@ -26,4 +26,8 @@ def open_place(
         from trainload.study.executors.ray import RayExecutor
 
         return RayExecutor(rest or None, load=load, tell=tell)
+    if kind == "ssh":
+        from trainload.study.executors.ssh import SshExecutor
+
+        return SshExecutor(rest, load=load, tell=tell)
     raise UsageError(f"--on {on}: no such place; {WORDS}")
