@@ -26,6 +26,10 @@ def open_place(
         from trainload.study.executors.ray import RayExecutor
 
         return RayExecutor(rest or None, load=load, tell=tell)
+    if on == "slurm":
+        from trainload.study.executors.slurm import SlurmExecutor
+
+        return SlurmExecutor(folder, sbatch, load=load, tell=tell)
     if kind == "ssh":
         from trainload.study.executors.ssh import SshExecutor
 

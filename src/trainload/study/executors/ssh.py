@@ -28,7 +28,7 @@ _SIGNALLED = 128
 """From this exit status on the run there was ended from outside; 255 is a failed connection."""
 AWAY_LIMIT_S = 600.0
 """For how long the machine may be away, as for a restart, before the session ends."""
-AGAIN_S = 5.0
+AGAIN_S = 3.0
 _ASK_LIMIT_S = 120.0
 
 
