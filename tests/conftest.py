@@ -22,7 +22,7 @@ from trainload.record import (
 )
 from trainload.record.layout import EVENTS, SAMPLES, WORKER_LOG
 from trainload.record.manifest import manifest_json
-from trainload.workload import assemble_workload, recorded_workload
+from trainload.workload import Masking, assemble_workload, recorded_workload
 
 START_S = 1000.0
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m\u202e&\"'"
@@ -115,7 +115,7 @@ def write_run(parent: Path, options: RunOptions) -> Path:
 
 def _manifest(options: RunOptions, quantities: list[dict[str, Any]]) -> Manifest:
     workload: dict[str, Any] = to_json(
-        recorded_workload(assemble_workload("mlp", {"epochs": max(options.epochs, 1)}))
+        recorded_workload(assemble_workload("mlp", {"epochs": max(options.epochs, 1)}), Masking())
     )
     if options.script:
         script = {"path": "own/train.py", "arguments": ["--lr", "0.1"], "sha256": "0" * 64}

@@ -19,6 +19,7 @@ from trainload.record.estimates import (
     load_scorecard,
 )
 from trainload.workload import (
+    Masking,
     Optimizer,
     RecordedScript,
     assemble_workload,
@@ -185,5 +186,5 @@ def test_a_script_is_known_by_path_arguments_and_content(tmp_path):
 )
 def test_the_kind_of_a_model_follows_from_its_layers(model, kind):
     words = {"rows": 64} if model != "mlp" else {}
-    assert model_kind(recorded_workload(assemble_workload(model, words))) == kind
+    assert model_kind(recorded_workload(assemble_workload(model, words), Masking())) == kind
     assert model_kind(RecordedScript(script=None)) == "other"

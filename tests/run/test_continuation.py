@@ -20,6 +20,7 @@ from trainload.run import (
     request_continuation,
 )
 from trainload.workload import (
+    Masking,
     assemble_workload,
     parse_words,
     recorded_workload,
@@ -157,7 +158,7 @@ def test_every_kind_of_data_comes_back_from_its_record(tmp_path: Path) -> None:
     ]
     for workload in workloads:
         document = json.loads(
-            json.dumps({"format": 1, "workload": to_json(recorded_workload(workload))})
+            json.dumps({"format": 1, "workload": to_json(recorded_workload(workload, Masking()))})
         )
         read = parse_manifest(json.dumps(document), "run.json")
         folder = cache["cache"]

@@ -38,6 +38,17 @@ def run_script(spec: ScriptSpec) -> None:
         sys.setprofile(None)
         if sys.getrecursionlimit() < _DEPTH:
             sys.setrecursionlimit(_DEPTH)
+    _end_threads()
+
+
+def _end_threads() -> None:
+    """Ends the script's threads as Python does: pools are told that no more work comes, then all
+    but daemons are waited for."""
+    calls = getattr(
+        threading, "_threading_atexits", []
+    )  # not in Python 3.8, whose pools are daemons
+    while calls:
+        calls.pop()()
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():
             thread.join()

@@ -11,5 +11,5 @@ OFFER = Offer(
     modules=("jax", "flax.nnx", "optax"),
     # XLA's pool on the CPU; there is no option for it.
     thread_variables=("NPROC",),
-    graph_layers=("cpu",),
+    graph_layers=("cpu", "cuda"),
 )

@@ -19,6 +19,7 @@ SAMPLE = (
     ("no_file_grows", QUIET),
     ("os_exit_zero", SHOWN),
     ("own_excepthook", SHOWN),
+    ("pool_left_open", SHOWN),
     ("stdout_none", QUIET),
     ("surrogate_in_message", SHOWN),
     ("thread_outlives_main", SHOWN),
