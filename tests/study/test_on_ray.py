@@ -8,10 +8,12 @@ import time
 import pytest
 
 from study_ray import cluster, start, starts_and_ends, write_study
-from trainload.api.studying import run_study, status
+from trainload.api.running import run as run_here
+from trainload.api.studying import plan, run_study, status
 from trainload.cli.app import run_app
-from trainload.record import load_manifest
-from trainload.study.executors import Task
+from trainload.record import load_manifest, open_run
+from trainload.study import run_cells
+from trainload.study.executors import Finished, Task
 from trainload.study.ledger import read_ledger
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
@@ -155,6 +157,55 @@ def test_places_that_are_none(tmp_path, capsys):
     assert "--on moon: no such place; ray, ray:ADDRESS" in capsys.readouterr().err
     assert run_app([*words, "ray", "--sbatch", "--time=1"]) == 2
     assert "--sbatch is for --on slurm" in capsys.readouterr().err
+    assert run_app([*words, "slurm", "--sbatch", "--comment='x"]) == 2
+    assert "No closing quotation" in capsys.readouterr().err
+
+
+class Queue:
+    """An executor that takes all at once and runs one a look, here."""
+
+    capacity, elsewhere = 10**9, True
+
+    def __init__(self):
+        self.waiting, self.back, self.most = [], [], 0
+
+    def submit(self, task, begun):
+        self.waiting.append((task, begun))
+        self.most = max(self.most, len(self.waiting))
+
+    def collect(self, wait_s):
+        found, self.back = self.back, []
+        if self.waiting and not found:
+            task, begun = self.waiting.pop(0)
+            begun()
+            if task.place.factors["hidden_units"] == 9 and not getattr(self, "lost", False):
+                self.lost = True
+                return [Finished(task=task, run=None, lost=True, problem="the node went away")]
+            run_here(**task.keywords, out=task.runs, study=task.place)
+            found = [Finished(task=task, run=open_run(max(task.runs.iterdir(), key=changed)))]
+        return found
+
+    def cancel(self, *, running):
+        self.back += [Finished(task=t, run=None, lost=True, begun=False) for t, _ in self.waiting]
+        self.waiting.clear()
+
+    def close(self):
+        pass
+
+
+def changed(path):
+    return (path / "run.json").stat().st_mtime_ns
+
+
+def test_a_place_with_a_queue_gets_a_block_at_once_and_limits_hold(tmp_path):
+    file = write_study(tmp_path, 4, 0.0, "limits: {runs: 3}\n")
+    made, queue, said = plan(file, out=tmp_path), Queue(), []
+    first = run_cells(made.study, made.cells, tmp_path / "s", queue, tell=said.append)
+    assert (first.ended_by, first.ran, queue.most) == ("limit", 3, 3)
+    lost = ["hidden_units=9: lost, to be run again: the node went away\n"]
+    second = run_cells(made.study, made.cells, tmp_path / "s", queue, tell=said.append)
+    assert second.ended_by == "finished" and said == lost and first.ran + second.ran == 5
+    assert len(counted(tmp_path / "s")) == 4 == len(set(counted(tmp_path / "s")))
 
 
 @pytest.mark.parametrize(

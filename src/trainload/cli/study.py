@@ -100,7 +100,7 @@ def run_verb(
             words=words or (),
             quick=quick,
             on=on,
-            sbatch=shlex.split(sbatch),
+            sbatch=_split_options(sbatch),
             show=line,
         )
     if as_json:
@@ -194,6 +194,16 @@ def schema_verb(
     from trainload.study.schema import run_schema, study_schema
 
     typer.echo(json.dumps(run_schema() if of_run else study_schema(), indent=1))
+
+
+def _split_options(text: str) -> list[str]:
+    """The words of --sbatch as a shell would split them."""
+    from trainload.errors import UsageError
+
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--sbatch {text!r}: {error}") from None
 
 
 def render_plan(made: StudyPlan, most: int | None) -> str:
