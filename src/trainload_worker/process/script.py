@@ -44,9 +44,8 @@ def run_script(spec: ScriptSpec) -> None:
 def _end_threads() -> None:
     """Ends the script's threads as Python does: pools are told that no more work comes, then all
     but daemons are waited for."""
-    calls = getattr(
-        threading, "_threading_atexits", []
-    )  # not in Python 3.8, whose pools are daemons
+    # Not in Python 3.8, whose pools are daemons.
+    calls = getattr(threading, "_threading_atexits", [])
     while calls:
         calls.pop()()
     for thread in threading.enumerate():

@@ -134,6 +134,14 @@ def test_interactions_need_a_full_grid():
     assert interaction_table(part, "step_s") is None
 
 
+def test_unlike_runs_in_many_factors_cost_nothing():
+    unlike = [
+        measured(i, {f"f{at}": f"{i % 12}.{at}" for at in range(20)}, step_s=1.0 + i)
+        for i in range(24)
+    ]
+    assert interaction_table(tidy_study(unlike), "step_s") is None
+
+
 def _runs(study):
     return [
         measured(i, {"a": row["a"], "b": row["b"]}, step_s=row["step_s"])
