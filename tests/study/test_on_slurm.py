@@ -204,7 +204,7 @@ def test_the_script_is_what_a_task_runs(tmp_path, fake):
     """The array's script, run as Slurm would, files the run of its index."""
     import subprocess
 
-    log, _, _ = fake
+    log, queue, _ = fake
     file = write_study(tmp_path, 2, 0.0)
     folder = tmp_path / "s s"
     (folder / "runs").mkdir(parents=True)
@@ -218,6 +218,12 @@ def test_the_script_is_what_a_task_runs(tmp_path, fake):
     assert load_manifest(run).study.cell == "b"
     assert (batch / "1.done").read_text() == run.name and not (batch / "arriving-1").exists()
     assert array_script(batch, tasks) == (batch / "array.sh").read_text()
+    # What is in the queue is not run here beside it.
+    queue.write_text(f"{batch.name}|0|PENDING\n")
+    folder.rename(tmp_path / "s")
+    with pytest.raises(StudyError, match="1 runs are in Slurm; go on with --on slurm"):
+        run_study(file, out=tmp_path)
+    queue.write_text("")
     assert run_study(file, out=tmp_path).status.queued == 0
 
 

@@ -18,6 +18,7 @@ from trainload.run import RunProgress, render_progress
 from trainload.study.executors import Executor, LocalExecutor, Task
 from trainload.study.executors.parcels import forget_parts
 from trainload.study.executors.places import open_place
+from trainload.study.executors.slurm_queue import check_not_queued
 from trainload.study.file import load_study
 from trainload.study.folder import ask_to_stop, held, is_held, save_plan
 from trainload.study.plan import StudyPlan, plan_study
@@ -70,6 +71,8 @@ def run_study(
         made = plan_study(study, Path(out), elsewhere=on is not None)
         save_plan(folder, study, [(cell, made.costs[cell.identity].seconds) for cell in made.cells])
         forget_parts(folder)
+        if on != "slurm":
+            check_not_queued(folder)
         tell = show or (lambda _text: None)
         executor: Executor
         if on is None:

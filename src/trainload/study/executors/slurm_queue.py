@@ -117,6 +117,18 @@ def see_queue(folder: Path) -> dict[CellKey, tuple[Slot, str]]:
     }
 
 
+def check_not_queued(folder: Path) -> None:
+    """StudyError where cells of the study are in Slurm: run elsewhere too, they would run twice."""
+    try:
+        queue = see_queue(folder)
+    except Unanswered:
+        return  # a machine that is none of Slurm's cannot know
+    if queue:
+        raise StudyError(
+            f"{folder}: {len(queue)} runs are in Slurm; go on with --on slurm, or scancel them"
+        )
+
+
 def submit_batch(
     folder: Path, tasks: Sequence[Task], options: Sequence[str]
 ) -> Mapping[CellKey, Slot]:
