@@ -27,7 +27,7 @@ def nodes():
         yield one, made
 
 
-def ended(process, seconds=120):
+def ended(process, seconds=270):
     out, err = process.communicate(timeout=seconds)
     assert "Traceback" not in err, err
     return process.returncode, out, err
