@@ -18,11 +18,13 @@ WHEEL_VENVS := $(CURDIR)/.venv-wheels
 # A machine may be set up with wheels of its own; these are to be those that everyone gets.
 PLAIN_PIP := env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null
 WHEEL_PACKAGES := psutil typer rich polars plotly pytest pytest-timeout pytest-xdist hypothesis pillow
+RAY := 2.60.0
+RAY_VENV := $(CURDIR)/.venv-ray
 WHEEL_TESTS := tests/worker/frameworks/fake_step/test_op_trace.py tests/cli/test_estimate_verb.py \
 	tests/api/estimating tests/api/test_in_process.py tests/worker/frameworks/test_worker_torch.py \
 	tests/worker/frameworks/test_training_torch.py tests/worker/frameworks/test_layers_torch.py
 
-.PHONY: demo test test-wheels chaos lint environments tests bench clean
+.PHONY: demo test test-wheels test-ray chaos lint environments tests bench clean
 
 # Minutes that `make chaos` takes, shared among its parts.
 MINUTES := 10
@@ -82,6 +84,20 @@ test-wheels:
 	for version in $$failed; do echo "*** tests failed with torch $$version ***" >&2; done; \
 	test -z "$$failed"
 
+# Studies on a real Ray cluster of two nodes on loopback; said and left out where Ray cannot be had.
+test-ray:
+	@if [ ! -e $(RAY_VENV)/.has-$(RAY) ]; then \
+		rm -rf $(RAY_VENV); \
+		{ $(PYTHON) -m venv $(RAY_VENV) && \
+			$(RAY_VENV)/bin/pip install --quiet -c constraints.txt ray==$(RAY) pyyaml scipy $(WHEEL_PACKAGES) && \
+			touch $(RAY_VENV)/.has-$(RAY); } || rm -rf $(RAY_VENV); \
+	fi; \
+	if [ -e $(RAY_VENV)/.has-$(RAY) ]; then \
+		PYTHONPATH=$(CURDIR)/src $(RAY_VENV)/bin/python -m pytest -q -p no:cacheprovider tests/study/test_on_ray.py; \
+	else \
+		echo "*** ray $(RAY) COULD NOT BE INSTALLED: NOTHING WAS TESTED WITH IT ***" >&2; \
+	fi
+
 # Mutated directories, hostile scripts, kills, fuzzed options: exit 1 where one of them got through.
 chaos: $(VENV)/.test-ready
 	$(BIN)/python bench/chaos.py --minutes $(MINUTES)
@@ -114,4 +130,4 @@ $(VENV)/.test-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.demo-ready
 
 clean:
-	rm -rf $(VENV) .venv-frameworks .venv-wheels demo build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-frameworks .venv-wheels .venv-ray demo build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -16,11 +16,10 @@ from trainload.api.studying import plan, run_study, status, stop
 from trainload.cli.app import run_app
 from trainload.errors import StudyError, WorkloadError
 from trainload.record import load_manifest
+from trainload.run.settle import CoolDown, drop_caches, wait_until_settled
 from trainload.study import run_cells
 from trainload.study.executors import LocalExecutor
-from trainload.study.file import CoolDown
 from trainload.study.folder import held
-from trainload.study.settle import drop_caches, wait_until_settled
 
 QUIET = "cool_down: false\nother_load: false\n"
 FAKE = "framework: fake, epochs: 1, frames_fraction: 0.005, check_overhead: false"

@@ -104,4 +104,4 @@ def test_a_damaged_journal_is_read_as_far_as_it_goes(tmp_path):
         b'[1]\n\xff\xfe\n{"start": {"cell": "d", "repetition": 1, "at_s": 2.0}}\n{"end": {"ru'
     )
     ended, refused, started = read_ledger(tmp_path)
-    assert ended == {} and refused == [] and started.cell == "d"
+    assert ended == {} and refused == [] and [one.cell for one in started] == ["c", "d"]

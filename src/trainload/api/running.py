@@ -6,29 +6,22 @@ Chooses workload, framework and interpreter, and has the driver run it; prints n
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainload.errors import RecordError, UsageError
+from trainload.errors import RecordError
 from trainload.run import (
     RunProgress,
-    RunRequest,
     RunResult,
-    check_decoder,
+    ask_run,
     execute_run,
     explain_import,
     find_framework,
-    plan_continuation,
+    find_interpreter,
     plan_validation,
-    prepare_request,
-    ready_interpreter,
     request_continuation,
-    traces_layers_by_default,
 )
-from trainload_worker.protocol.offers import DEFAULT_FRAMEWORK
 
 if TYPE_CHECKING:
     from trainload.api.loading import Run
@@ -77,40 +70,30 @@ def run(
 
     TrainloadError where nothing can be started.
     """
-    place = None if resume is None else Path(resume)
-    name = None if what is None else str(what)
-    request: Callable[..., RunRequest]
-    if place is not None:
-        planned = plan_continuation(place, name, options, arguments=arguments, seed=seed)
-        chosen, traced = framework or planned.framework, False
-        request = partial(request_continuation, planned)
-    elif name is None:
-        raise UsageError("name a model or a script, or a run to continue with --resume")
-    else:
-        chosen = framework or DEFAULT_FRAMEWORK
-        traced = traces_layers_by_default(name, chosen)
-        request = partial(prepare_request, name, options, arguments=arguments, seed=seed)
-    # What is missing is said before data is fetched or a directory made.
-    interpreter = find_interpreter(chosen, python)
-    wanted = request(
+    wanted = ask_run(
+        what,
+        arguments=arguments,
+        framework=framework,
         setting=setting,
         threads=threads,
-        out=Path(out),
+        seed=seed,
+        resume=resume,
+        save=save,
+        save_every=save_every,
+        layers=layers,
+        layer_budget=layer_budget,
+        processes=processes,
+        out=out,
         rate_hz=rate_hz,
         timeout_s=timeout_s,
-        processes=processes,
-        framework=chosen,
-        python=interpreter,
-        tegrastats_path=_check_tegrastats(tegrastats),
         check_overhead=check_overhead,
-        layer_budget=layer_budget if (traced if layers is None else layers) else None,
-        fake=dict(fake or {}),
-        environment=dict(environment or {}),
+        python=python,
+        tegrastats=tegrastats,
+        fake=fake,
+        environment=environment,
         study=study,
-        save=save or save_every is not None,
-        save_every=save_every,
+        **options,
     )
-    check_decoder(wanted)
     return _opened(execute_run(wanted, show, echo=echo))
 
 
@@ -147,13 +130,6 @@ def validate(
     return _opened(execute_run(request, show))
 
 
-def find_interpreter(framework: str, python: str | None = None) -> str:
-    """The interpreter for the framework; says before anything starts what is missing or wrong."""
-    if not find_framework(framework).distributions:
-        return python or sys.executable
-    return ready_interpreter(framework, python)
-
-
 def explain_silence(run: Run, python: str | None = None) -> str | None:
     """Why the worker never came as far as to name its framework's version; None where it did."""
     framework = run.manifest.framework
@@ -162,12 +138,6 @@ def explain_silence(run: Run, python: str | None = None) -> str | None:
     if framework is None or not find_framework(framework).modules:
         return None
     return explain_import(framework, find_interpreter(framework, python))
-
-
-def _check_tegrastats(path: str | Path | None) -> str | None:
-    if path is not None and not Path(path).exists():
-        raise UsageError(f"--tegrastats {path}: no such program or file")
-    return None if path is None else str(Path(path).resolve())
 
 
 def _opened(result: RunResult) -> Run:

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainload.api.loading import load
 from trainload.api.running import run
 from trainload.run import RunProgress, render_progress
-from trainload.study.executors import LocalExecutor, Task
+from trainload.study.executors import Executor, LocalExecutor, Task
+from trainload.study.executors.parcels import forget_parts
+from trainload.study.executors.places import open_place
+from trainload.study.executors.slurm_queue import check_not_queued
 from trainload.study.file import load_study
 from trainload.study.folder import ask_to_stop, held, is_held, save_plan
 from trainload.study.plan import StudyPlan, plan_study
@@ -52,19 +56,30 @@ def run_study(
     out: str | Path = OUT,
     words: Sequence[str] = (),
     quick: bool = False,
+    on: str | None = None,
+    sbatch: Sequence[str] = (),
     show: Show | None = None,
 ) -> StudySession:
     """Run what is left of a study; called again it goes on, and runs nothing twice.
 
+    `on` names other machines: `ray`, `ray:ADDRESS`, `slurm` with options in `sbatch`, `ssh:HOST`.
     `show` takes a line about how far it is; one that ends in a newline is meant to stay.
     """
     study = load_study(what, words=words, quick=quick)
     folder = Path(out) / study.name
     with held(folder):
-        made = plan_study(study, Path(out))
+        made = plan_study(study, Path(out), elsewhere=on is not None)
         save_plan(folder, study, [(cell, made.costs[cell.identity].seconds) for cell in made.cells])
-        executor = LocalExecutor(_runner(study, made, show))
-        result = run_cells(study, made.cells, folder, executor, tell=show or (lambda _text: None))
+        forget_parts(folder)
+        if on != "slurm":
+            check_not_queued(folder)
+        tell = show or (lambda _text: None)
+        executor: Executor
+        if on is None:
+            executor = LocalExecutor(_runner(study, made, show))
+        else:
+            executor = open_place(on, folder, load=load, tell=tell, sbatch=sbatch)
+        result = run_cells(study, made.cells, folder, executor, tell=tell)
     return StudySession(path=folder, plan=made, result=result, status=status(folder))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -27,6 +28,15 @@ Examples:
   trainload study stop studies/width-and-batch
 
 A killed or stopped study goes on with the same command. Shipped: trainload study list."""
+
+RUN_EPILOG = """\b
+Examples:
+  trainload study run study.yaml --out studies/
+  trainload study run study.yaml --on ray
+  trainload study run study.yaml --on ray:10.0.0.1:6379
+  trainload study run study.yaml --on slurm --sbatch "--partition=gpu --time=2:00:00"
+  trainload study run study.yaml --on ssh:user@board
+  trainload study run study.yaml --on ssh:board:/opt/venv/bin/python"""
 
 study_app = typer.Typer(
     help="Plan and run studies: factors, levels and repetitions from a file.",
@@ -64,12 +74,16 @@ def plan_verb(
         typer.echo(render_plan(made, None if every else _SHOWN))
 
 
-@study_app.command("run", epilog="Example: trainload study run study.yaml --out studies/")
+@study_app.command("run", epilog=RUN_EPILOG)
 def run_verb(
     file: str = _FILE,
     words: list[str] = _WORDS,
     out: Path = _OUT,
     quick: bool = _QUICK,
+    on: str | None = typer.Option(
+        None, "--on", help="Other machines: ray, ray:ADDRESS, slurm, ssh:HOST.", metavar="PLACE"
+    ),
+    sbatch: str = typer.Option("", "--sbatch", help="Options for sbatch, in one word."),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress line."),
     as_json: bool = _JSON,
 ) -> int:
@@ -80,7 +94,15 @@ def run_verb(
     from trainload.api.studying import run_study
 
     with ProgressLine(quiet=quiet or as_json) as line:
-        session = run_study(file, out=out, words=words or (), quick=quick, show=line)
+        session = run_study(
+            file,
+            out=out,
+            words=words or (),
+            quick=quick,
+            on=on,
+            sbatch=_split_options(sbatch),
+            show=line,
+        )
     if as_json:
         document = {
             "ended_by": session.result.ended_by,
@@ -172,6 +194,16 @@ def schema_verb(
     from trainload.study.schema import run_schema, study_schema
 
     typer.echo(json.dumps(run_schema() if of_run else study_schema(), indent=1))
+
+
+def _split_options(text: str) -> list[str]:
+    """The words of --sbatch as a shell would split them."""
+    from trainload.errors import UsageError
+
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--sbatch {text!r}: {error}") from None
 
 
 def render_plan(made: StudyPlan, most: int | None) -> str:

@@ -44,6 +44,8 @@ class StatusLike(Protocol):
     @property
     def running(self) -> int: ...
     @property
+    def queued(self) -> int: ...
+    @property
     def left_s(self) -> float | None: ...
     @property
     def runs(self) -> int: ...
@@ -69,10 +71,12 @@ class PlannedCell:
 
 def render_line(status: StatusLike) -> str:
     """How far it is, in one line."""
+    queued = f"{status.queued} queued, " if status.queued else ""
     left = "not known" if status.left_s is None else render_seconds(status.left_s)
     return (
         f"{status.name}: {status.done} of {status.planned} runs done, {status.failed} failed, "
-        f"{status.running} running, about {left} left" + (", stopping" if status.stopping else "")
+        f"{status.running} running, {queued}about {left} left"
+        + (", stopping" if status.stopping else "")
     )
 
 

@@ -5,6 +5,7 @@ Part of the measuring wing: standard library and psutil, nothing heavier. Callin
 """
 
 from trainload._callable_room import make_callable
+from trainload.run.asking import ask_run, find_interpreter
 from trainload.run.continuation import Continuation, plan_continuation, plan_validation
 from trainload.run.driver import execute_run
 from trainload.run.environments.choices import environments_folder
@@ -52,6 +53,7 @@ __all__ = [
     "RunProgress",
     "RunRequest",
     "RunResult",
+    "ask_run",
     "check_decoder",
     "check_import",
     "create_environment",
@@ -60,6 +62,7 @@ __all__ = [
     "explain_import",
     "find_environment",
     "find_framework",
+    "find_interpreter",
     "follow_op_trace",
     "inspect_interpreter",
     "list_environments",

@@ -1,7 +1,7 @@
 """The bare door: `python -m trainload.run mlp --set epochs=3`, with nothing but psutil installed.
 
 For boards and locked images without the command line's libraries; the record it leaves is the
-same, and is read elsewhere. Takes the workload by `--set` words alone.
+same, and is read elsewhere. Takes the workload by `--set` words, or a cell of a study as JSON.
 """
 
 import argparse
@@ -9,16 +9,20 @@ import sys
 from pathlib import Path
 
 from trainload.errors import TrainloadError
+from trainload.run.cell import ended_with, file_cell, read_line, send_cell
 from trainload.run.driver import execute_run
 from trainload.run.environments.decoder import check_decoder
 from trainload.run.progress import render_progress
 from trainload.run.request import RunProgress, prepare_request, traces_layers_by_default
+from trainload.run.workers.interrupts import Terminated, signals_as_interrupts
 from trainload.workload import parse_words
 from trainload_worker.protocol.offers import DEFAULT_FRAMEWORK
 
 
 def main() -> int:
     """Exit status 0 completed, 1 ended otherwise, 2 usage."""
+    if "--request" in sys.argv[1:]:
+        return _run_request(sys.argv[1:])
     parser = argparse.ArgumentParser(prog="python -m trainload.run", description=__doc__)
     parser.add_argument("model", help="model family, such as mlp, or the path of a script")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="words")
@@ -66,6 +70,28 @@ def main() -> int:
     sys.stdout.write(f"{result.outcome}{f': {result.reason}' if result.reason else ''}\n")
     sys.stdout.write(f"{result.path}\n")
     return 0 if result.outcome == "completed" else 1
+
+
+def _run_request(words: list[str]) -> int:
+    """One cell of a study; exit status 0 where it was run, whatever came of it, 2 where not."""
+    parser = argparse.ArgumentParser(prog="python -m trainload.run", description=__doc__)
+    parser.add_argument("--request", required=True, help="file of requests; - is standard input")
+    parser.add_argument("--index", type=int, default=0, help="which line of the file")
+    parser.add_argument("--out", type=Path, help="folder of runs the run ends up in")
+    parser.add_argument("--arriving", type=Path, help="folder for the run until it is whole")
+    options = parser.parse_args(words)
+    try:
+        if options.request != "-":
+            if options.out is None or options.arriving is None:
+                parser.error("a file of requests needs --out and --arriving")
+            return file_cell(Path(options.request), options.index, options.out, options.arriving)
+        stdin = sys.stdin.fileno()
+        text = read_line(stdin)
+        with signals_as_interrupts(), ended_with(stdin):
+            return send_cell(text, sys.stdout.buffer)
+    except (KeyboardInterrupt, Terminated):
+        sys.stderr.write("error: interrupted\n")
+        return 130
 
 
 def _print_line(progress: RunProgress) -> None:

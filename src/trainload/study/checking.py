@@ -29,14 +29,16 @@ class Absent:
 
 
 def check_cells(
-    study: StudyFile, cells: Sequence[Cell], machine: Machine
+    study: StudyFile, cells: Sequence[Cell], machine: Machine, *, elsewhere: bool = False
 ) -> tuple[list[Cell], list[Absent]]:
     """The cells that can run here, and those left out; StudyError where the file skips none.
+
+    `elsewhere` they will run on other machines, whose cores and frameworks are not known here.
 
     Each level is tried once beside each model, framework and setting: enough to find what is
     wrong, without building every cell of a large grid.
     """
-    checker = _Checker(machine)
+    checker = _Checker(machine, elsewhere=elsewhere)
     tried: dict[tuple[str, ...], TrainloadError | None] = {}
     kept, left_out = [], []
     for cell in cells:
@@ -68,6 +70,10 @@ def check_cells(
     return kept, left_out
 
 
+_OF_A_MACHINE = ("setting", "threads", "processes")
+"""Keys that only the machine which runs a cell can judge."""
+
+
 def _marks(cell: Cell) -> Iterator[tuple[str, ...]]:
     """What has to be tried for a cell: framework and setting, then each level beside the model."""
     values = cell.values
@@ -92,14 +98,16 @@ def _is_absence(found: TrainloadError) -> bool:
 class _Checker:
     """Tries cells; what was found of an interpreter is remembered."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, *, elsewhere: bool) -> None:
         self._machine = machine
+        self._elsewhere = elsewhere
         self._frameworks: dict[tuple[str, str | None], TrainloadError | None] = {}
 
     def problem(self, cell: Cell) -> TrainloadError | None:
         try:
-            self._check_framework(cell.values)
-            request_of(cell.values, self._machine)
+            if not self._elsewhere:
+                self._check_framework(cell.values)
+            request_of(cell.values, self._machine, elsewhere=self._elsewhere)
         except TrainloadError as error:
             return error
         return None
@@ -122,11 +130,16 @@ def _framework_problem(name: str, python: str | None) -> TrainloadError | None:
     return None
 
 
-def request_of(values: Mapping[str, Any], machine: Machine) -> RunRequest:
+def request_of(
+    values: Mapping[str, Any], machine: Machine, *, elsewhere: bool = False
+) -> RunRequest:
     """The request that the values of a cell or a run file make; TrainloadError where they cannot.
 
-    Nothing is started, and nothing is looked for but data and cores.
+    `elsewhere` without what only the machine that runs it can judge. Nothing is started, and
+    nothing is looked for but data and cores.
     """
+    if elsewhere:
+        values = {key: one for key, one in values.items() if key not in _OF_A_MACHINE}
     options = {name: value for name, value in values.items() if name not in RUN_KEYS}
     framework = values.get("framework") or DEFAULT_FRAMEWORK
     return prepare_request(

@@ -65,13 +65,14 @@ class _Step:
 class CostEstimator:
     """Estimates cells; graphs that cells share are counted once."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, *, elsewhere: bool = False) -> None:
         self._machine = machine
+        self._elsewhere = elsewhere
         self._steps: dict[str, _Step] = {}
 
     def estimate(self, cell: Cell) -> CostEstimate:
         """What one run of the cell will take."""
-        request = request_of(cell.values, self._machine)
+        request = request_of(cell.values, self._machine, elsewhere=self._elsewhere)
         if not isinstance(request.workload, Workload):
             return CostEstimate(
                 seconds=None, disk_bytes=None, memory_bytes=None, capacity_bytes=None
@@ -82,7 +83,7 @@ class CostEstimator:
             seconds=seconds,
             disk_bytes=round(RUN_BYTES + SECOND_BYTES * seconds * request.rate_hz / 10),
             memory_bytes=step.memory_bytes,
-            capacity_bytes=_capacity_bytes(request),
+            capacity_bytes=None if self._elsewhere else _capacity_bytes(request),
         )
 
     def _step(self, workload: Workload) -> _Step:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from trainload.errors import StudyError
 from trainload.intervals import FEWEST
+from trainload.run.settle import CoolDown
 from trainload.study.factors import Factor, read_factor, split_word
 from trainload.study.keys import complain_unknown, known_hints
 from trainload.study.located import Located, parse_yaml, read_text
@@ -72,16 +73,6 @@ class Limits:
 
     time_s: Annotated[float, Bounds(above=0)] | None = None
     runs: Count | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoolDown:
-    """Between two runs: wait until the machine is quiet, but not longer than `limit_s`."""
-
-    load_fraction: Annotated[float, Bounds(above=0, high=1)] = 0.25
-    temperature_celsius: Annotated[float, Bounds(above=0)] | None = None
-    """Of the hottest sensor; None waits for the load alone."""
-    limit_s: Annotated[float, Bounds(low=0)] = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,6 +57,8 @@ class RunKeys:
     """Measure the sampler's own cost by short pauses in sampling."""
     python: str | None = None
     """Interpreter that has the framework; `trainload env` makes them."""
+    resources: Mapping[str, Annotated[float, Bounds(above=0)]] = field(default_factory=dict)
+    """What a machine must have for it where a study runs on many, such as {board: 1}."""
     tegrastats: str | None = None
     """The tegrastats program, or a file of its lines."""
     fake: Mapping[str, Any] = field(default_factory=dict)
@@ -111,7 +113,8 @@ def complain_unknown(name: str, values: Mapping[str, Any]) -> str:
 
 def run_keywords(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values as `trainload.run` takes them: `what` for model or script, the rest by name."""
-    kept = {name: value for name, value in values.items() if name not in ("model", "script")}
+    apart = ("model", "script", "resources")
+    kept = {name: value for name, value in values.items() if name not in apart}
     what = values.get("script") or values.get("model")
     if isinstance(what, str) and values.get("script") and not looks_like_script(what):
         what = f"./{what}"

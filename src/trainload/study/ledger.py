@@ -65,12 +65,17 @@ class Ledger:
         try:
             (folder / RUNS).mkdir(parents=True, exist_ok=True)
             self._lines = LineAppender(folder / LEDGER)
+            self._append({"session": time.time()})
         except OSError as error:
             raise RecordError(f"cannot write into {folder}: {error.strerror}") from error
 
     def start(self, cell: str, repetition: int) -> None:
         """Note that a run begins."""
         self._append({"start": {"cell": cell, "repetition": repetition, "at_s": time.time()}})
+
+    def lose(self, cell: str, repetition: int) -> None:
+        """Note that a run went away without a record."""
+        self._append({"lost": {"cell": cell, "repetition": repetition, "at_s": time.time()}})
 
     def finish(self, entry: Entry) -> None:
         """Note how a run ended."""
@@ -100,29 +105,35 @@ class Ledger:
 
 def read_ledger(
     folder: Path, figures: Collection[str] | None = None
-) -> tuple[dict[str, Entry], list[Entry], Start | None]:
-    """Ended runs by name, those that never began, and the last start without an end.
+) -> tuple[dict[str, Entry], list[Entry], list[Start]]:
+    """Ended runs by name, those that never began, and the starts without an end.
 
     With `figures` only those are kept, so that thousands of runs stay small in memory. Damaged
     lines are passed over: the runs that they told of are read again.
     """
     ended: dict[str, Entry] = {}
     refused: list[Entry] = []
-    started: Start | None = None
+    started: dict[tuple[str, int], Start] = {}
     for line in _lines(folder / LEDGER):
         try:
-            if "start" in line:
-                started = build_checked(Start, line["start"], "")
+            if "session" in line:
+                started.clear()  # what ran in the one before has ended with it
+                continue
+            if "start" in line or "lost" in line:
+                told = build_checked(Start, line.get("start") or line["lost"], "")
+                started[told.cell, told.repetition] = told
+                if "lost" in line:
+                    del started[told.cell, told.repetition]
                 continue
             entry = _entry(line["end"], figures)
         except (CheckError, KeyError, TypeError):
             continue
-        started = None
+        started.pop((entry.cell, entry.repetition), None)
         if entry.run:
             ended[entry.run] = entry
         else:
             refused.append(entry)
-    return ended, refused, started
+    return ended, refused, list(started.values())
 
 
 def _entry(told: dict[str, Any], figures: Collection[str] | None) -> Entry:

@@ -106,14 +106,16 @@ class StudyPlan:
         }
 
 
-def plan_study(study: StudyFile, out: Path | None = None) -> StudyPlan:
+def plan_study(study: StudyFile, out: Path | None = None, *, elsewhere: bool = False) -> StudyPlan:
     """The plan of a study; what it has measured so far in `out` mends the estimates.
+
+    `elsewhere` other machines will run it: nothing is left out for what this one lacks.
 
     StudyError names file, line and key of what cannot be.
     """
     machine = read_machine()
-    cells, absent = check_cells(study, design_cells(study), machine)
-    estimator = CostEstimator(machine)
+    cells, absent = check_cells(study, design_cells(study), machine, elsewhere=elsewhere)
+    estimator = CostEstimator(machine, elsewhere=elsewhere)
     costs = {cell.identity: estimator.estimate(cell) for cell in cells}
     unfit = tuple(cell for cell in cells if costs[cell.identity].fits is False)
     if study.keys.unfit == "skip":

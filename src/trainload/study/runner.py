@@ -6,29 +6,30 @@ Decides what is run next and notes what came of it; how a cell is run is the exe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from trainload.errors import StudyError
 from trainload.record import StudyCell
+from trainload.run.settle import check_drop_caches, drop_caches, wait_until_settled
 from trainload.run.workers.interrupts import Terminated, signals_as_interrupts
 from trainload.study.cells import Cell
-from trainload.study.executors import Executor, Finished, Task
+from trainload.study.executors import Executor, Finished, Task, Tell
 from trainload.study.file import StudyFile
 from trainload.study.folder import is_asked_to_stop
 from trainload.study.ledger import RUNS, Entry, Ledger, judge_run, reconcile
 from trainload.study.schedule import Place, next_block
-from trainload.study.settle import check_drop_caches, drop_caches, wait_until_settled
 from trainload.study.state import StudyState
 from trainload.study.stopping import Stopping, choose_stopping
 
 MOST_LOSSES = 20
 """Runs lost one after the other before the study gives up."""
+LOOK_S = 1.0
+"""Between two looks whether the study is asked to stop, while others run its cells."""
 
 EndedBy = Literal["finished", "stopped", "interrupted", "limit"]
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,7 @@ def run_cells(
     Returns however the session ended; TrainloadError where the folder, the disk or the file does
     not allow to go on.
     """
-    if study.keys.drop_caches:
+    if study.keys.drop_caches and not executor.elsewhere:
         check_drop_caches()
     ledger = Ledger(folder)
     try:
@@ -117,7 +118,7 @@ class _Session:
             ended_by = end.by
         except (KeyboardInterrupt, Terminated):
             ended_by = "interrupted"
-            self.executor.cancel()
+            self.executor.cancel(running=True)
         return SessionResult(
             ended_by=ended_by, ran=self.ran, state=self.state, mended=tuple(mended)
         )
@@ -132,12 +133,14 @@ class _Session:
 
     def _run_block(self, block: Sequence[Place]) -> None:
         for place in block:
-            self._check_end()
+            self._check_end(another=True)
             self._settle()
             self._submit(place)
-            if len(self.under_way) >= self.executor.capacity:
+            while len(self.under_way) >= self.executor.capacity:
+                self._check_end()
                 self._collect()
         while self.under_way:
+            self._check_end()
             self._collect()
 
     def _submit(self, place: Place) -> None:
@@ -151,15 +154,19 @@ class _Session:
             ),
             keywords=cell.keywords(place.repetition, vary_seed=keys.vary_seed),
             runs=self.folder / RUNS,
+            cool_down=keys.cool_down,
+            drop_caches=keys.drop_caches,
+            resources=cell.values.get("resources", {}),
         )
-        self.ledger.start(cell.identity, place.repetition)
         self.under_way[cell.identity, place.repetition] = task
-        self.executor.submit(task)
+        self.executor.submit(task, lambda: self.ledger.start(cell.identity, place.repetition))
 
     def _collect(self) -> None:
-        for finished in self.executor.collect():
+        for finished in self.executor.collect(LOOK_S):
             told = finished.task.place
             del self.under_way[told.cell, told.repetition]
+            if not finished.begun:
+                continue
             self.ran += 1
             entry = self._entry(finished)
             if entry is not None:
@@ -172,10 +179,12 @@ class _Session:
         """The run judged and noted; None where it was lost without a record."""
         told = finished.task.place
         if finished.run is None:
-            if finished.lost:
-                return None
             problem = finished.problem or "no reason was given"
-            self.tell(f"{_title(told)}: not started: {problem}\n")
+            if finished.lost:
+                self.ledger.lose(told.cell, told.repetition)
+                self.tell(f"{finished.task.title}: lost, to be run again: {problem}\n")
+                return None
+            self.tell(f"{finished.task.title}: not started: {problem}\n")
             return self.ledger.refuse(told.cell, told.repetition, problem)
         entry = judge_run(finished.run)
         if entry is None:
@@ -183,7 +192,8 @@ class _Session:
         self.ledger.finish(entry)
         if entry.verdict not in ("counted", "lost"):
             said = "; ".join(entry.doubts) or entry.reason or entry.outcome
-            self.tell(f"{_title(told)}: {entry.outcome}, {entry.verdict}: {said}\n")
+            title = finished.task.title
+            self.tell(f"{title}: {entry.outcome}, {entry.verdict}: {said}\n")
         return entry
 
     def _count_losses(self, entry: Entry | None) -> None:
@@ -193,29 +203,29 @@ class _Session:
             raise StudyError(f"{self.losses} runs were lost one after the other; the study stops")
 
     def _settle(self) -> None:
+        if self.executor.elsewhere:
+            return  # the machine that runs it does
         if self.study.keys.drop_caches:
             drop_caches()
-        if self.executor.capacity == 1:
-            settled = wait_until_settled(
-                self.study.keys.cool_down, stopped=lambda: is_asked_to_stop(self.folder)
-            )
-            if settled.words is not None:
-                self.tell(settled.words)
+        settled = wait_until_settled(
+            self.study.keys.cool_down, stopped=lambda: is_asked_to_stop(self.folder)
+        )
+        if settled.words is not None:
+            self.tell(settled.words)
 
-    def _check_end(self) -> None:
+    def _check_end(self, *, another: bool = False) -> None:
+        """Ends the session where it has to end; `another` asks for one more run."""
         limits = self.study.keys.limits
         if is_asked_to_stop(self.folder):
             self._finish_under_way("stopped")
         over = limits.time_s is not None and time.monotonic() - self.start_s >= limits.time_s
-        if over or (limits.runs is not None and self.ran >= limits.runs):
-            self._finish_under_way("limit")
+        begun = self.ran + len(self.under_way)
+        if over or (another and limits.runs is not None and begun >= limits.runs):
+            self._finish_under_way("limit", withdraw=over)
 
-    def _finish_under_way(self, by: EndedBy) -> None:
+    def _finish_under_way(self, by: EndedBy, *, withdraw: bool = True) -> None:
+        if withdraw:
+            self.executor.cancel(running=False)
         while self.under_way:
             self._collect()
         raise _Ended(by)
-
-
-def _title(place: StudyCell) -> str:
-    levels = " ".join(f"{name}={level}" for name, level in place.factors.items())
-    return levels or place.study

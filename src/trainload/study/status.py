@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trainload.study.folder import KnownCell, is_asked_to_stop, is_held, load_folder
-from trainload.study.ledger import RUNS, Entry, Start, read_ledger
+from trainload.study.ledger import RUNS, Entry, read_ledger
 from trainload.study.state import CellState, StudyState
 from trainload.study.stopping import choose_stopping, least_repetitions
 
@@ -45,6 +45,8 @@ class StudyStatus:
     done: int
     failed: int
     running: int
+    queued: int
+    """Waiting in Slurm."""
     left: int
     left_s: float | None
     """None where no run has ended yet and none was estimated."""
@@ -72,7 +74,11 @@ def read_status(folder: Path) -> StudyStatus:
     mine = {cell.identity for cell in cells}
     ended, refused, started = read_ledger(folder, state.figures)
     state.take(entry for entry in _present(folder, ended, refused) if entry.cell in mine)
-    running = started if started is not None and is_held(folder) else None
+    under_way = {(one.cell, one.repetition) for one in started} if is_held(folder) else set()
+    queued: set[tuple[str, int]] = set()
+    for key, state_there in _in_slurm(folder).items():
+        (under_way if state_there == "RUNNING" else queued).add(key)
+    running = frozenset(cell for cell, _ in under_way)
     live = {
         cell.identity: known.values if known is not None else []
         for cell in cells
@@ -97,7 +103,8 @@ def read_status(folder: Path) -> StudyStatus:
         planned=sum(planned.values()),
         done=sum(settled.values()) + results,
         failed=failed,
-        running=0 if running is None else 1,
+        running=len(under_way),
+        queued=len(queued),
         left=sum(left.values()),
         left_s=_left_s(cells, state, left),
         runs=state.runs,
@@ -117,6 +124,18 @@ def _present(folder: Path, ended: Mapping[str, Entry], refused: Sequence[Entry])
     except FileNotFoundError:
         names = set()
     return [*refused, *(entry for name, entry in ended.items() if name in names)]
+
+
+def _in_slurm(folder: Path) -> dict[tuple[str, int], str]:
+    """Cells and repetitions that Slurm has, with their states; none where it cannot be asked."""
+    if not (folder / "slurm").is_dir():
+        return {}
+    from trainload.study.executors.slurm_queue import Unanswered, see_queue
+
+    try:
+        return {key: state for key, (_, state) in see_queue(folder).items()}
+    except Unanswered:
+        return {}  # a machine that is none of Slurm's: the runs themselves tell what is done
 
 
 def _settled(known: CellState | None) -> int:
@@ -170,7 +189,7 @@ def _left_s(cells: Sequence[KnownCell], state: StudyState, left: Mapping[str, in
 def _row(
     cell: KnownCell,
     known: CellState | None,
-    running: Start | None,
+    running: frozenset[str],
     wanting: frozenset[str],
     reasons: Mapping[str, str],
 ) -> CellStatus:
@@ -179,7 +198,7 @@ def _row(
     standing: CellStanding = "done"
     if known is not None and known.ending is not None:
         standing = known.ending
-    elif running is not None and running.cell == cell.identity:
+    elif cell.identity in running:
         standing = "running"
     elif cell.identity in wanting:
         standing = "repeating" if known is not None and known.settled else "waiting"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from trainload.errors import RecordError, TrainloadError
 from trainload.record import Run
-from trainload.study.executors.executor import Finished, Task
+from trainload.study.executors.executor import Begun, Finished, Task
 
 RunTask = Callable[[Task], Run]
 
@@ -15,21 +15,25 @@ class LocalExecutor:
     """Runs each task when it is collected, in this process's main thread, where Ctrl-C arrives."""
 
     capacity = 1
+    elsewhere = False
 
     def __init__(self, run_task: RunTask) -> None:
         self._run_task = run_task
-        self._waiting: list[Task] = []
+        self._waiting: list[tuple[Task, Begun]] = []
+        self._back: list[Finished] = []
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Task, begun: Begun) -> None:
         """Keep the task until `collect`."""
-        self._waiting.append(task)
+        self._waiting.append((task, begun))
 
-    def collect(self) -> Sequence[Finished]:
+    def collect(self, wait_s: float) -> Sequence[Finished]:  # noqa: ARG002 - runs to their end
         """Run the tasks; a refusal to start one is its problem, a record that fails is ours."""
         waiting, self._waiting = self._waiting, []
-        return [self._run(task) for task in waiting]
+        back, self._back = self._back, []
+        return [*back, *(self._run(task, begun) for task, begun in waiting)]
 
-    def _run(self, task: Task) -> Finished:
+    def _run(self, task: Task, begun: Begun) -> Finished:
+        begun()
         try:
             return Finished(task=task, run=self._run_task(task))
         except RecordError:
@@ -37,8 +41,11 @@ class LocalExecutor:
         except TrainloadError as error:
             return Finished(task=task, run=None, problem=str(error))
 
-    def cancel(self) -> None:
-        """Forget what was not begun; what runs is ended by the interrupt itself."""
+    def cancel(self, *, running: bool) -> None:  # noqa: ARG002 - the interrupt itself ends it
+        """Take back what was not begun."""
+        self._back += [
+            Finished(task=task, run=None, lost=True, begun=False) for task, _ in self._waiting
+        ]
         self._waiting.clear()
 
     def close(self) -> None:

@@ -1,18 +1,27 @@
 """Between two runs: wait until load and temperature have settled, and drop caches where asked."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from trainload.errors import StudyError
-from trainload.study.file import CoolDown
 from trainload.units import render_percent, render_seconds
+from trainload_worker.protocol.checked import Bounds
 
 LOOK_S = 0.1
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoolDown:
+    """Between two runs: wait until the machine is quiet, but not longer than `limit_s`."""
+
+    load_fraction: Annotated[float, Bounds(above=0, high=1)] = 0.25
+    temperature_celsius: Annotated[float, Bounds(above=0)] | None = None
+    """Of the hottest sensor; None waits for the load alone."""
+    limit_s: Annotated[float, Bounds(low=0)] = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
