@@ -1,7 +1,8 @@
 """Random `kill -9` of worker, sampler, driver and ranks: every directory must read back.
 
 After each kill: the directory opens, its outcome is not `completed`, at most the last second of
-samples before the kill is missing (three where the machine is full), and no process of the run is left.
+samples before the kill is missing (three where the machine is full), and no process of the run is
+left.
 """
 
 from __future__ import annotations
