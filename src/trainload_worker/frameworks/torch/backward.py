@@ -45,13 +45,25 @@ class BackwardPasses:
     def _cover_backward(self) -> None:
         original, before = torch.autograd.backward, self._before
 
-        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        # Spelled as torch spells it: passing on what is not known by name costs twice as much.
+        def backward(
+            tensors: Any,
+            grad_tensors: Any = None,
+            retain_graph: Any = None,
+            create_graph: Any = False,
+            grad_variables: Any = None,
+            inputs: Any = None,
+        ) -> Any:
             if is_dynamo_compiling():
-                return original(tensors, *args, **kwargs)
+                return original(
+                    tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs
+                )
             plain = type(tensors) is torch.Tensor and self._scaled is None
             root = tensors if plain else self._root(tensors)
             before(root)
-            result = original(tensors, *args, **kwargs)
+            result = original(
+                tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs
+            )
             if self.after is not None:
                 self.after(root)
             return result

@@ -23,7 +23,7 @@ _DEEPEST = 3
 Content = Tuple[Optional[int], Optional[int], Union[float, StepLoss, None]]
 """Examples, tokens and loss of one step; None where nothing told it. A plain tuple: one is made in
 every step."""
-_NOTHING = (0, None)
+NOTHING = (0, None)
 _Called = Tuple[int, Optional[int]]
 """Examples and tokens of a call."""
 
@@ -36,18 +36,18 @@ class StepContent:
     with `shape` and `dtype` themselves and take `like` for `called` where both are the same.
     """
 
-    __slots__ = ("_loss", "_summed", "called", "dtype", "like", "repeats", "shape")
+    __slots__ = ("called", "dtype", "like", "loss", "repeats", "shape", "summed")
 
     def __init__(self) -> None:
-        self.called: _Called = _NOTHING
+        self.called: _Called = NOTHING
         """Since the last backward pass."""
-        self._summed: _Called | None = None
-        self._loss: float | StepLoss | None = None
+        self.summed: _Called | None = None
+        self.loss: float | StepLoss | None = None
         self.repeats = False
         """Whether the optimizer repeats the backward pass for one step: the first tells its loss."""
         self.shape: Any = None
         self.dtype: Any = None
-        self.like: _Called = _NOTHING
+        self.like: _Called = NOTHING
         """What a call means whose first argument is a tensor of that shape and type."""
 
     def note_call(self, args: Any, kwargs: Any) -> None:
@@ -67,33 +67,31 @@ class StepContent:
 
     def forget_calls(self) -> None:
         """What was called so far was not to be trained on."""
-        self.called = _NOTHING
+        self.called = NOTHING
 
-    def note_backward(self, loss: Any) -> None:
-        """A backward pass begins at this tensor; None where it begins at several."""
-        if self.called is not _NOTHING:
-            self._summed = (
-                self.called if self._summed is None else _added(self._summed, self.called)
-            )
-            self.called = _NOTHING
-        if type(loss) is Tensor and loss.numel() == 1 and loss.is_floating_point():
-            if self._loss is None:
-                self._loss = loss.item() if loss.is_cpu else StepLoss(loss)
-            elif not self.repeats:
-                self._loss = add_loss(self._loss, loss)
+    def end_calls(self) -> None:
+        """A backward pass begins: what was called so far is what it trains on."""
+        self.summed = self.called if self.summed is None else _added(self.summed, self.called)
+        self.called = NOTHING
+
+    def add_loss(self, scalar: Any) -> None:
+        """One more backward pass of the step begins at this number."""
+        if not self.repeats:
+            assert self.loss is not None
+            self.loss = add_loss(self.loss, scalar)
 
     def take(self) -> Content:
         """What the step had; the next one begins empty.
 
         The loss is the sum over its backward passes, as gradients add up.
         """
-        summed, loss = self._summed, self._loss
+        summed, loss = self.summed, self.loss
         if summed is None:
-            if self.called is _NOTHING:
-                self._loss = None
+            if self.called is NOTHING:
+                self.loss = None
                 return None, None, loss
             summed = self.called  # trained without a backward pass that was seen
-        self.called, self._summed, self._loss = _NOTHING, None, None
+        self.called, self.summed, self.loss = NOTHING, None, None
         return summed[0], summed[1], loss
 
 
@@ -113,7 +111,7 @@ def read_batch(args: Any, kwargs: Any) -> _Called:
         both = (kwargs, args) if _has_input(kwargs) else (args, kwargs)
         tensor = next((found for found in _tensors(both, 0) if found.dim()), None)
         if tensor is None:
-            return _NOTHING
+            return NOTHING
     shape = tensor.shape
     if len(shape) in (2, 3) and tensor.dtype in _TOKENS:
         return int(shape[0]), int(shape[0] * shape[1])

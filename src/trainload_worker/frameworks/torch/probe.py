@@ -89,13 +89,20 @@ class StepProbe:
 
     def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         """An optimizer has stepped. In every step, so that few functions are called."""
-        if optimizer is self._steady():
-            try:
-                self._mark(optimizer, None)
-            except Exception as error:  # noqa: BLE001 - the user's training comes first
-                self._fail(error)
-        else:
+        if optimizer is not self._steady():
             self._note_other(optimizer)
+            return
+        try:  # as `_mark` does it
+            content = self._content.take()
+            if content[0] is None or self._watcher.restless:
+                self._watcher.search(optimizer, content)
+            self._marks += 1
+            self._contents.append(content)
+            self._clock.mark(content[2])  # type: ignore[union-attr]
+            if monotonic() >= self._flush_s:
+                self._flush_now()
+        except Exception as error:  # noqa: BLE001 - the user's training comes first
+            self._fail(error)
 
     def _note_optimizer(self, optimizer: Any) -> None:
         """One that has not ended the step before: the first, the second of two, or their leader."""
@@ -170,7 +177,11 @@ class StepProbe:
         self._marks += 1
         self._contents.append(content)
         self._clock.mark(content[2] if loss is None else loss)  # type: ignore[union-attr]
-        if monotonic() >= self._flush_s and self._log is not None:
+        if monotonic() >= self._flush_s:
+            self._flush_now()
+
+    def _flush_now(self) -> None:
+        if self._log is not None:
             self._flush(drain=False)
             self._watcher.look_for_writers()
 

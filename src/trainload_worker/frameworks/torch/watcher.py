@@ -14,7 +14,8 @@ from torch import Tensor, is_grad_enabled
 
 from trainload_worker.frameworks.torch.backward import BackwardPasses
 from trainload_worker.frameworks.torch.calls import ModelCalls
-from trainload_worker.frameworks.torch.content import Content, StepContent
+from trainload_worker.frameworks.torch.clock import StepLoss
+from trainload_worker.frameworks.torch.content import NOTHING, Content, StepContent
 from trainload_worker.frameworks.torch.script_phases import ScriptPhases
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.events import ProbeNote
@@ -142,7 +143,16 @@ class ContentWatcher:
             try:
                 if self._phases.open is not None:
                     self._phases.end()
-                self.content.note_backward(loss)
+                content = self.content
+                if content.summed is None and content.called is not NOTHING:
+                    content.summed, content.called = content.called, NOTHING
+                elif content.called is not NOTHING:
+                    content.end_calls()
+                if type(loss) is Tensor and loss.numel() == 1 and loss.is_floating_point():
+                    if content.loss is not None:
+                        content.add_loss(loss)
+                    else:
+                        content.loss = loss.item() if loss.is_cpu else StepLoss(loss)
             except Exception as error:  # noqa: BLE001 - as above
                 self._end_with(error)
         if self._before is not None:
