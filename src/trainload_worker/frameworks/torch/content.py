@@ -44,7 +44,7 @@ class StepContent:
         self.summed: _Called | None = None
         self.loss: float | StepLoss | None = None
         self.repeats = False
-        """Whether the optimizer repeats the backward pass for one step: the first tells its loss."""
+        """Whether the optimizer repeats the backward pass for one step: the first has its loss."""
         self.shape: Any = None
         self.dtype: Any = None
         self.like: _Called = NOTHING

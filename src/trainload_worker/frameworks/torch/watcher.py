@@ -120,7 +120,7 @@ class ContentWatcher:
                     content.forget_calls()
                 if self._phases.open is not None:
                     self._phases.end()
-                first = args[0] if args else None
+                first: Any = args[0] if args else None
                 if (
                     type(first) is Tensor
                     and first.shape == content.shape
