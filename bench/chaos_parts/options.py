@@ -56,8 +56,9 @@ def fuzz(seed: int, *, count: int | None = None, until_s: float = float("inf")) 
     """So many command lines, or as many as there is time for."""
     tally = Tally(part="options")
     draw, commands = random.Random(seed), dict(_commands())
-    with tempfile.TemporaryDirectory() as folder, _nothing_runs(Path(folder)):
-        before = _listing(Path(folder))
+    # Two folders deep: what `..` means is empty too.
+    with tempfile.TemporaryDirectory() as outer, _nothing_runs(_folder_in(outer)) as folder:
+        before = _listing(folder)
         while time.monotonic() < until_s and (count is None or tally.trials < count):
             words = _draw_words(draw, commands)
             tally.trials += 1
@@ -69,8 +70,8 @@ def fuzz(seed: int, *, count: int | None = None, until_s: float = float("inf")) 
                 tally.complain("tracebacks", f"{said} from {words!r:.300}")
             elif status not in (0, 1, 2):
                 tally.complain("tracebacks", f"{words!r}: status {status}")
-        if _listing(Path(folder)) != before:
-            tally.complain("touched_outside", f"{_listing(Path(folder)) - before}")
+        if _listing(folder) != before:
+            tally.complain("touched_outside", f"{_listing(folder) - before}")
     # The peak of this process: what was read, drawn and refused in it.
     tally.see_peak(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     return tally
@@ -115,8 +116,14 @@ def _commands() -> Iterator[tuple[str, list[str]]]:
             yield f"{name} {below}".strip(), [o for o in options if o.startswith("-")] or ["--help"]
 
 
+def _folder_in(outer: str) -> Path:
+    folder = Path(outer, "a", "b")
+    folder.mkdir(parents=True)
+    return folder
+
+
 @contextlib.contextmanager
-def _nothing_runs(folder: Path) -> Iterator[None]:
+def _nothing_runs(folder: Path) -> Iterator[Path]:
     """Within, a run ends at the driver's door, and this is a folder with nothing in it."""
     here, opened, started = Path.cwd(), driver.open_recording, subprocess.Popen
     ready = running.ready_interpreter
@@ -136,7 +143,7 @@ def _nothing_runs(folder: Path) -> Iterator[None]:
     os.environ.update(dict.fromkeys(kept, str(folder)))
     limit = sys.get_int_max_str_digits()
     try:
-        yield
+        yield folder
     finally:
         sys.set_int_max_str_digits(limit)
         driver.open_recording = opened

@@ -70,6 +70,8 @@ def _drop_output() -> None:
 
 def run_app(arguments: Sequence[str]) -> int:
     """Run one command; its exit status: 0 well, 1 the run ended otherwise, 2 usage."""
+    if any("\0" in word for word in arguments):
+        return complain("a word of the command holds a NUL character; leave it out")
     try:
         status = app(args=list(arguments), standalone_mode=False)
     except TrainloadError as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainload.errors import WorkloadError
+from trainload.files import expand_user
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class ScriptWorkload(ScriptFile):
     @property
     def place(self) -> Path:
         """Where the file really stands."""
-        return Path(self.path).expanduser().resolve()
+        return expand_user(self.path).resolve()
 
     @property
     def epochs(self) -> None:
@@ -51,7 +52,7 @@ def looks_like_script(name: str) -> bool:
 
 def script_workload(path: str, arguments: Sequence[str] = ()) -> ScriptWorkload:
     """The workload of a script; WorkloadError where there is no such file."""
-    file = Path(path).expanduser()
+    file = expand_user(path)
     try:
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
     except FileNotFoundError:

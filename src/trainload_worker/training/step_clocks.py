@@ -29,7 +29,10 @@ class StepClock(Protocol):
 
 
 class ReturnClock:
-    """The step has ended when `mark` is called; `read` gives its loss, None where unknown."""
+    """The step has ended when `mark` is called; `read` gives its loss, None where unknown.
+
+    A loss that is a number already is not read.
+    """
 
     def __init__(self, read: Callable[[Any], float | None]) -> None:
         self._read = read
@@ -37,8 +40,9 @@ class ReturnClock:
 
     def mark(self, ending: Any) -> None:
         """Reads the clock, then the loss."""
-        self._batch.end_s.append(monotonic())
-        self._batch.loss.append(self._read(ending))
+        batch = self._batch
+        batch.end_s.append(monotonic())
+        batch.loss.append(ending if type(ending) is float else self._read(ending))
 
     def collect(self, drain: bool) -> StepBatch:  # noqa: ARG002 - nothing is ever under way
         """All steps since the last call."""

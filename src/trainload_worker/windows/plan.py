@@ -29,6 +29,8 @@ FIRST_CHANCE, CHANCES = 32, 1.1
 out over a long run, and processes that train together trace the same steps."""
 MARGIN = 2 / 3
 """Part of the budget to plan with: what a window will cost is only known from the last one."""
+ROUNDING_S = 1e-6
+"""By which a moment worked out ahead may be late."""
 MOST_BYTES = 256 * 1024 * 1024
 """Size of all windows together, above which there are no more."""
 LONG_STEP_S = 1.0
@@ -69,6 +71,8 @@ class WindowPlan:
         self._quiet_from_s: float | None = None
         self._quiet_steps = 0
         self._last_cost_s = 0.0
+        self._idle_until_s = -math.inf
+        self._idle_until_step = 0
         self.windows = 0
         self.cost_s = 0.0
         self.bytes = 0
@@ -92,11 +96,25 @@ class WindowPlan:
             self._quiet_from_s = now_s
             return None
         self._quiet_steps += 1
-        return self._shape() if self._is_due(now_s - self._start_s) else None
+        if self._is_due(now_s - self._start_s):
+            return self._shape()
+        self._look_ahead(self._start_s)
+        return None
+
+    def pass_step(self, now_s: float) -> bool:
+        """Takes note of an untraced step after which no window can be due; else False, and the
+        step is still to be counted. Cheap: most steps of a training are such."""
+        if now_s >= self._idle_until_s and self._steps + 1 >= self._idle_until_step:
+            return False
+        self._steps += 1
+        self._quiet_steps += 1
+        self._now_s = now_s
+        return True
 
     def note_window(self, begin_s: float, end_s: float, steps: int, size_bytes: int) -> float:
         """Takes note of a window's end; how much longer training took because of it."""
         self._after = []
+        self._idle_until_s, self._idle_until_step = -math.inf, 0
         usual_s = self.step_s or 0.0
         self._last_cost_s = max(0.0, end_s - begin_s - steps * usual_s)
         self.cost_s += self._last_cost_s
@@ -155,6 +173,23 @@ class WindowPlan:
             and self.cost_s + self._last_cost_s <= MARGIN * self._budget * elapsed_s
             and self.bytes < MOST_BYTES
         )
+
+    def _look_ahead(self, start_s: float) -> None:
+        """Finds until when, or until which step, no window can be due and no time is to be noted.
+
+        By the conditions of `_is_due`; what they say at that moment counts.
+        """
+        if self.windows == 0 or len(self._after) < MOST_TELLING:
+            return
+        share = MARGIN * self._budget
+        if self.bytes >= MOST_BYTES or share <= 0:
+            self._idle_until_s = math.inf
+            return
+        self._idle_until_s = start_s + (self.cost_s + self._last_cost_s) / share - ROUNDING_S
+        if self.windows >= len(self._purposes) - 1:
+            while self._chance <= self._steps:
+                self._chance = math.ceil(self._chance * CHANCES)
+            self._idle_until_step = self._chance
 
     def _shape(self) -> WindowShape:
         purpose = self._purposes[min(self.windows, len(self._purposes) - 1)]

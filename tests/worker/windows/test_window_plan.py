@@ -14,12 +14,14 @@ from trainload_worker.windows.plan import (
 from trainload_worker.windows.together import AHEAD_STEPS, Agreement
 
 
-def simulate(budget, step_s, total_steps, window_extra_s, size_bytes=1000):
+def simulate(budget, step_s, total_steps, window_extra_s, size_bytes=1000, counts_all=False):
     """Follow a plan through a training; the windows it opened as (step, shape, begin, end)."""
     plan, now_s, step, windows = WindowPlan(budget), 100.0, 0, []
     while step < total_steps:
         now_s += step_s
         step += 1
+        if not counts_all and plan.pass_step(now_s):
+            continue
         shape = plan.count_step(now_s)
         if shape is not None:
             begin_s, count = now_s, shape.warm_steps + shape.steps
@@ -51,6 +53,33 @@ def test_later_windows_keep_to_the_budget(budget, step_s, window_extra_s, total_
     if len(windows) > 1:
         assert plan.cost_s <= budget * elapsed_s + 1e-6
     assert plan.cost_s == pytest.approx(len(windows) * window_extra_s, rel=0.02, abs=1e-6)
+
+
+@given(
+    budget=st.floats(0.005, 0.5),
+    step_s=st.floats(0.0005, 0.9),
+    window_extra_s=st.floats(0.0, 2.0),
+    size_bytes=st.sampled_from([1000, MOST_BYTES // 3]),
+)
+def test_steps_passed_over_change_no_window(budget, step_s, window_extra_s, size_bytes):
+    arguments = budget, step_s, 3000, window_extra_s, size_bytes
+    plan, _, windows = simulate(*arguments)
+    other, _, expected = simulate(*arguments, counts_all=True)
+    assert windows == expected
+    assert (plan.step_s, plan.slowdown) == (other.step_s, other.slowdown)
+
+
+def test_most_steps_between_windows_are_passed_over():
+    plan, passed, now_s = WindowPlan(0.03), 0, 0.0
+    for _ in range(3000):
+        now_s += 0.01
+        if plan.pass_step(now_s):
+            passed += 1
+        elif plan.count_step(now_s) is not None:
+            plan.note_window(now_s, now_s + 0.1, 3, 1000)
+            now_s += 0.1
+    assert plan.windows > 2
+    assert passed > 2500
 
 
 def test_windows_thin_out_over_a_long_run():

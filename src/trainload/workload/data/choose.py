@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol, get_args
 
 from trainload.checked import Bounds, suggest
 from trainload.errors import WorkloadError
+from trainload.files import expand_user
 from trainload.workload.data.datasets import keypoint_data, scan_csv
 from trainload.workload.data.images import (
     FOLDER_CHANNELS,
@@ -111,7 +112,7 @@ def survey_data(name: str, model: Model, options: DataOptions, given: Mapping[st
         return _Drawn(options)
     if not place:
         raise WorkloadError(f"--data {word}: say where it is, as in {kind}:/path")
-    path = fetch_remote(place, cache) if address else Path(place).expanduser()
+    path = fetch_remote(place, cache) if address else expand_user(place)
     if kind is None:
         kind = recognise(path, word)
         _refuse_idle_words(kind, given)
@@ -136,7 +137,7 @@ def survey_data(name: str, model: Model, options: DataOptions, given: Mapping[st
 def cache_folder(word: str | None) -> Path:
     """The folder that --cache names, or the user's own."""
     if word is not None:
-        return Path(word).expanduser().absolute()
+        return expand_user(word).absolute()
     base = os.environ.get("XDG_CACHE_HOME") or ""
     root = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
     return root / "trainload"

@@ -9,6 +9,7 @@ import weakref
 from typing import Any, Callable
 
 import torch
+from torch.compiler import is_dynamo_compiling
 
 ENOUGH_RENEWALS = 10
 """Backward passes in a row that each found its gradients renewed, with no optimizer stepping."""
@@ -26,7 +27,8 @@ class BackwardPasses:
     def __init__(self, before: Callable[[Any], None], after: Callable[[Any], None]) -> None:
         self._before = before
         self.after: Callable[[Any], None] | None = after
-        self._scaled: tuple[Any, Any] = (None, None)
+        self._scaled: tuple[Any, Any] | None = None
+        """What torch's scaler has made last, and of what."""
         self._undo: list[Callable[[], None]] = []
 
     def attach(self) -> None:
@@ -38,17 +40,30 @@ class BackwardPasses:
         """Leaves both as they were; a program that put its own in place keeps it."""
         while self._undo:
             self._undo.pop()()
-        self._scaled = (None, None)
+        self._scaled = None
 
     def _cover_backward(self) -> None:
-        original = torch.autograd.backward
+        original, before = torch.autograd.backward, self._before
 
-        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling():
-                return original(tensors, *args, **kwargs)
-            root = self._root(tensors)
-            self._before(root)
-            result = original(tensors, *args, **kwargs)
+        # Spelled as torch spells it: passing on what is not known by name costs twice as much.
+        def backward(
+            tensors: Any,
+            grad_tensors: Any = None,
+            retain_graph: Any = None,
+            create_graph: Any = False,
+            grad_variables: Any = None,
+            inputs: Any = None,
+        ) -> Any:
+            if is_dynamo_compiling():
+                return original(
+                    tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs
+                )
+            plain = type(tensors) is torch.Tensor and self._scaled is None
+            root = tensors if plain else self._root(tensors)
+            before(root)
+            result = original(
+                tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs
+            )
             if self.after is not None:
                 self.after(root)
             return result
@@ -66,7 +81,7 @@ class BackwardPasses:
 
         def scale(this: Any, outputs: Any) -> Any:
             scaled = original(this, outputs)
-            self._scaled = (scaled, outputs) if isinstance(scaled, torch.Tensor) else (None, None)
+            self._scaled = (scaled, outputs) if isinstance(scaled, torch.Tensor) else None
             return scaled
 
         def restore() -> None:
@@ -81,12 +96,8 @@ class BackwardPasses:
             if not isinstance(tensors, (tuple, list)) or len(tensors) != 1:
                 return None
             tensors = tensors[0]
-        scaled, loss = self._scaled
-        if scaled is not None:
-            self._scaled = (None, None)
-            if scaled is tensors:
-                return loss
-        return tensors
+        scaled, self._scaled = self._scaled, None
+        return scaled[1] if scaled is not None and scaled[0] is tensors else tensors
 
 
 class Renewals:

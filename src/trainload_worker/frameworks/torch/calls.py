@@ -14,13 +14,14 @@ import weakref
 from typing import Any, Callable, Iterable
 
 import torch
-from torch.compiler import is_compiling
+from torch.compiler import is_dynamo_compiling
 
 MOST_LOOKS = 8
 """Searches for models in one program: each goes once through all objects of the process."""
 
-OnCall = Callable[[Any, Any, Any], None]
-"""Takes the model, its positional and its named arguments, before the call."""
+OnCall = Callable[[Any, Any, Any], bool]
+"""Takes the model, its positional and its named arguments, before the call; whether its return is
+to be told of."""
 
 
 class _State:
@@ -96,19 +97,22 @@ class ModelCalls:
         own, inherited, state = kind.__dict__.get("__call__"), kind.__call__, self._state
 
         def call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
+            # The compiler first: it must read nothing of ours, or it would compile anew when that
+            # changes.
             if (
-                state.inside
-                or is_compiling()
+                is_dynamo_compiling()
+                or state.inside
                 or not (id(module) in state.models or (state.finding and state.adopt(module)))
             ):
                 return inherited(module, *args, **kwargs)
-            state.inside = True
+            state.inside, awaited = True, False
             try:
-                state.on_call(module, args, kwargs)
+                awaited = state.on_call(module, args, kwargs)
                 return inherited(module, *args, **kwargs)
             finally:
                 state.inside = False
-                state.on_return()
+                if awaited:
+                    state.on_return()
 
         try:
             kind.__call__ = call  # type: ignore[method-assign]

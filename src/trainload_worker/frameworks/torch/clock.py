@@ -21,30 +21,42 @@ class StepLoss:
 
     __slots__ = ("_kept", "_value")
 
-    def __init__(self, *scalars: Any) -> None:
-        self._value: float | None = None
-        """The sum of those that were on the CPU, where reading costs nothing."""
-        self._kept: list[tuple[Any, int]] = []
-        for scalar in scalars:
-            self.add(scalar)
+    def __init__(self, scalar: Any, value: float = 0.0) -> None:
+        """Begins with one; `value` is the sum of others, read where that costs nothing."""
+        self._value = value
+        self._kept = [(scalar.detach(), scalar._version)]
 
     def add(self, scalar: Any) -> None:
         """Keeps one more."""
         if scalar.is_cpu:
-            self._value = scalar.item() + (self._value or 0.0)
+            self._value += scalar.item()
         else:
             self._kept.append((scalar.detach(), scalar._version))
 
     def known(self) -> tuple[float, list[Any]] | None:
         """A sum, and tensors to add to it; None where one of them has been changed."""
-        if any(scalar._version != version for scalar, version in self._kept):
-            return None
-        return self._value or 0.0, [scalar for scalar, _ in self._kept]
+        for scalar, version in self._kept:
+            if scalar._version != version:
+                return None
+        return self._value, [scalar for scalar, _ in self._kept]
 
     def item(self) -> float | None:
-        """The sum, where all of it was on the CPU; else it is waited for."""
+        """The sum, which is waited for."""
         found = self.known()
         return None if found is None else found[0] + sum(scalar.item() for scalar in found[1])
+
+
+def keep_loss(scalar: Any) -> float | StepLoss:
+    """A step's loss from its first scalar: a number where that is on the CPU."""
+    return scalar.item() if scalar.is_cpu else StepLoss(scalar)
+
+
+def add_loss(summed: float | StepLoss, scalar: Any) -> float | StepLoss:
+    """The sum with one more scalar; a number as long as all of them were on the CPU."""
+    if isinstance(summed, StepLoss):
+        summed.add(scalar)
+        return summed
+    return summed + scalar.item() if scalar.is_cpu else StepLoss(scalar, summed)
 
 
 class CudaStepClock:
@@ -67,11 +79,11 @@ class CudaStepClock:
         self._set_anchor()
 
     def mark(self, loss: Any) -> None:
-        """Notes that a step has been given to the device."""
+        """Notes that a step has been given to the device; the loss as kept here, or a scalar."""
         event = self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True)
         event.record(self._stream)
-        if loss is not None and not isinstance(loss, StepLoss):
-            loss = StepLoss(loss)
+        if isinstance(loss, torch.Tensor):
+            loss = keep_loss(loss)
         self._pending.append((event, loss))
 
     def collect(self, drain: bool) -> StepBatch:
@@ -101,7 +113,10 @@ class CudaStepClock:
 
     def _losses(self, done: list[tuple[Any, Any]]) -> list[float | None]:
         """Copies losses on a stream of their own: the training stream is not waited for."""
-        parts = [None if loss is None else loss.known() for _, loss in done]
+        parts = [
+            loss.known() if isinstance(loss, StepLoss) else None if loss is None else (loss, ())
+            for _, loss in done
+        ]
         kept = [scalar for part in parts if part is not None for scalar in part[1]]
         values = iter(self._read(kept, done[-1][0]) if kept else [])
         return [
@@ -109,13 +124,15 @@ class CudaStepClock:
         ]
 
     def _read(self, scalars: list[Any], event: Any) -> list[float]:
-        dtype = scalars[0].dtype
+        dtype, index = scalars[0].dtype, self._stream.device_index
+        alike = all(s.dtype is dtype and s.dim() == 0 and s.get_device() == index for s in scalars)
         if any(scalar.dtype != dtype for scalar in scalars):
             dtype = torch.float32
         with torch.cuda.stream(self._side_stream):
             self._side_stream.wait_event(event)
-            moved = [scalar.to(self._device, dtype).reshape(()) for scalar in scalars]
-            values: list[float] = torch.stack(moved).tolist()
+            if not alike:
+                scalars = [scalar.to(self._device, dtype).reshape(()) for scalar in scalars]
+            values: list[float] = torch.stack(scalars).tolist()
         return values
 
     def _set_anchor(self) -> None:

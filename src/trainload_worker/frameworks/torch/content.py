@@ -6,11 +6,13 @@ Told of the calls of models and of backward passes; where those are seen is none
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterator, Optional, Tuple, Union
 
 import torch
+from torch import Tensor
+from torch.compiler import is_compiling
 
-from trainload_worker.frameworks.torch.clock import StepLoss
+from trainload_worker.frameworks.torch.clock import StepLoss, add_loss
 
 _INPUTS = ("input_ids", "inputs_embeds", "pixel_values", "input_values", "input_features")
 """Names under which Hugging Face models take what the others only accompany."""
@@ -18,28 +20,35 @@ _TOKENS = (torch.int64, torch.int32)
 _DEEPEST = 3
 
 
-class Content(NamedTuple):
-    """Of one step; None where nothing told it."""
-
-    examples: int | None
-    tokens: int | None
-    loss: StepLoss | None
-
-
-EMPTY = Content(None, None, None)
-_NOTHING = (0, None)
+Content = Tuple[Optional[int], Optional[int], Union[float, StepLoss, None]]
+"""Examples, tokens and loss of one step; None where nothing told it. A plain tuple: one is made in
+every step."""
+NOTHING = (0, None)
+_Called = Tuple[int, Optional[int]]
+"""Examples and tokens of a call."""
 
 
 class StepContent:
-    """Gathers over the forward and backward passes of one step; called in each, so kept short."""
+    """Gathers over the forward and backward passes of one step.
 
-    __slots__ = ("_called", "_loss", "_repeats", "_summed")
+    Called in each of them, when the processor's caches are full of other things: what counts is how
+    many functions are called, not how long each of them is. So callers compare a first argument
+    with `shape` and `dtype` themselves and take `like` for `called` where both are the same.
+    """
+
+    __slots__ = ("called", "dtype", "like", "loss", "repeats", "shape", "summed")
 
     def __init__(self) -> None:
-        self._called: tuple[int, int | None] = _NOTHING
-        self._summed: tuple[int, int | None] | None = None
-        self._loss: StepLoss | None = None
-        self._repeats = False
+        self.called: _Called = NOTHING
+        """Since the last backward pass."""
+        self.summed: _Called | None = None
+        self.loss: float | StepLoss | None = None
+        self.repeats = False
+        """Whether the optimizer repeats the backward pass for one step: the first has its loss."""
+        self.shape: Any = None
+        self.dtype: Any = None
+        self.like: _Called = NOTHING
+        """What a call means whose first argument is a tensor of that shape and type."""
 
     def note_call(self, args: Any, kwargs: Any) -> None:
         """A model was called to be trained.
@@ -47,60 +56,62 @@ class StepContent:
         Of several calls before one backward pass the largest counts: an encoder and its decoder, or
         a cell called for each token, see the same examples.
         """
+        # What a compiler runs a model with are no examples, and asking for their shape binds it.
+        if is_compiling():
+            return
         called = read_batch(args, kwargs)
-        if called[0] > self._called[0]:
-            self._called = called
+        if called[0] > self.called[0]:
+            self.called = called
+        if args and type(args[0]) is Tensor and args[0].dim():
+            self.shape, self.dtype, self.like = args[0].shape, args[0].dtype, called
 
     def forget_calls(self) -> None:
         """What was called so far was not to be trained on."""
-        self._called = _NOTHING
+        self.called = NOTHING
 
-    def note_backward(self, loss: Any) -> None:
-        """A backward pass begins at this tensor; None where it begins at several."""
-        if self._called[0]:
-            self._summed = _added(self._summed, self._called)
-            self._called = _NOTHING
-        if type(loss) is torch.Tensor and loss.numel() == 1 and loss.is_floating_point():
-            if self._loss is None:
-                self._loss = StepLoss(loss)
-            elif not self._repeats:
-                self._loss.add(loss)
+    def end_calls(self) -> None:
+        """A backward pass begins: what was called so far is what it trains on."""
+        self.summed = self.called if self.summed is None else _added(self.summed, self.called)
+        self.called = NOTHING
 
-    def take(self, *, repeats: bool = False) -> Content:
+    def add_loss(self, scalar: Any) -> None:
+        """One more backward pass of the step begins at this number."""
+        if not self.repeats:
+            assert self.loss is not None
+            self.loss = add_loss(self.loss, scalar)
+
+    def take(self) -> Content:
         """What the step had; the next one begins empty.
 
-        The loss is the sum over its backward passes, as gradients add up; from the next step on
-        that of the first pass, where the optimizer `repeats` the pass for the same step.
+        The loss is the sum over its backward passes, as gradients add up.
         """
-        summed, loss = self._summed, self._loss
-        if summed is None and self._called[0]:
-            summed = self._called  # trained without a backward pass that was seen
-        self._called, self._summed, self._loss = _NOTHING, None, None
-        self._repeats = repeats
-        return Content(None, None, loss) if summed is None else Content(*summed, loss)
+        summed, loss = self.summed, self.loss
+        if summed is None:
+            if self.called is NOTHING:
+                self.loss = None
+                return None, None, loss
+            summed = self.called  # trained without a backward pass that was seen
+        self.called, self.summed, self.loss = NOTHING, None, None
+        return summed[0], summed[1], loss
 
 
-def _added(
-    summed: tuple[int, int | None] | None, called: tuple[int, int | None]
-) -> tuple[int, int | None]:
+def _added(summed: _Called, called: _Called) -> _Called:
     """The sum of two passes; tokens only where both tell them."""
-    if summed is None:
-        return called
     known = summed[1] is not None and called[1] is not None
     return summed[0] + called[0], summed[1] + called[1] if known else None  # type: ignore[operator]
 
 
-def read_batch(args: Any, kwargs: Any) -> tuple[int, int | None]:
+def read_batch(args: Any, kwargs: Any) -> _Called:
     """Examples and tokens of a call: the first dimension of its first tensor; 0 without one.
 
     Tokens are whole numbers of two dimensions or three, the second being the length.
     """
     tensor = args[0] if args else None
-    if not isinstance(tensor, torch.Tensor) or not tensor.dim():
+    if not isinstance(tensor, Tensor) or not tensor.dim():
         both = (kwargs, args) if _has_input(kwargs) else (args, kwargs)
         tensor = next((found for found in _tensors(both, 0) if found.dim()), None)
         if tensor is None:
-            return _NOTHING
+            return NOTHING
     shape = tensor.shape
     if len(shape) in (2, 3) and tensor.dtype in _TOKENS:
         return int(shape[0]), int(shape[0] * shape[1])
@@ -108,7 +119,7 @@ def read_batch(args: Any, kwargs: Any) -> tuple[int, int | None]:
 
 
 def _tensors(value: Any, depth: int) -> Iterator[Any]:
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, Tensor):
         yield value
     elif depth > _DEEPEST or isinstance(value, torch.nn.utils.rnn.PackedSequence):
         return

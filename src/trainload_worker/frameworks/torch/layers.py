@@ -51,6 +51,10 @@ class _Window:
         return self.first_step + self.shape.steps - 1
 
 
+def _nobody() -> None:
+    """Stands where no optimizer does."""
+
+
 class LayerProbe:
     """Follows the program's leading optimizer and traces some of its steps, numbered from 0."""
 
@@ -65,11 +69,15 @@ class LayerProbe:
         self._clock = clock
         self._plan = WindowPlan(spec.budget, rest_s=REST_S)
         self._agreement = None if spec.plan is None else Agreement(spec.plan, spec.leads)
+        self._alone = self._agreement is None or spec.leads
+        """Whether no other process decides when a window opens."""
         self._names = ModuleNames()
         self._tracer = Tracer(self._names)
         self._stacks = StackSampler()
         self._optimizers: Any = weakref.WeakSet()
         self._leader = Leader()
+        self._steady: Callable[[], Any] = _nobody
+        """The optimizer that ended the last step, if it alone ends steps."""
         self._step = -1
         self._told = False
         self._device: Any = None
@@ -110,7 +118,7 @@ class LayerProbe:
 
         `number` is that of the step where somebody else counts; else it is the next one.
         """
-        self._told = True
+        self._told, self._steady = True, _nobody
         if number is not None:
             self._step = number - 1
         self._follow(self._count_step)
@@ -125,8 +133,15 @@ class LayerProbe:
         self.detach()
 
     def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        """An optimizer's step was given to the device."""
-        self._follow(self._note_optimizer, optimizer)
+        """An optimizer's step was given to the device. In every step: few functions are called."""
+        if optimizer is not self._steady():
+            self._steady = _nobody
+            self._follow(self._note_optimizer, optimizer)
+            return
+        if self._window is None and self._alone and self._plan.pass_step(self._clock()):
+            self._step += 1
+        else:
+            self._follow(self._count_step)
 
     def _follow(self, work: Callable[..., object], *arguments: Any) -> None:
         """The work, whose errors end the windows and not the program."""
@@ -140,6 +155,7 @@ class LayerProbe:
     def _note_optimizer(self, optimizer: Any) -> None:
         self._optimizers.add(optimizer)
         if self._leader.ends_step(optimizer) and not self._told:
+            self._steady = weakref.ref(optimizer)
             self._count_step()
 
     def _count_step(self) -> None:
@@ -232,7 +248,7 @@ class LayerProbe:
 
     def _stop(self) -> None:
         """Traces no more; hooks stay until `detach`, since this may be called from inside one."""
-        self._off = True
+        self._off, self._steady = True, _nobody
         self._window = None
         self._stacks.stop()
         try:
@@ -244,7 +260,7 @@ class LayerProbe:
 
     def _forget(self) -> None:
         """In a forked child, such as a loader's worker: the windows are the parent's."""
-        self._off = True
+        self._off, self._steady = True, _nobody
         self._tracer.abandon()
 
     def _give_way_to_profilers(self) -> Callable[[], None]:

@@ -28,7 +28,7 @@ class Leader:
 
     def ends_step(self, optimizer: Any) -> bool:
         """Whether this optimizer, which has just stepped, ends a step of the program."""
-        leader = self.optimizer
+        leader = None if self._reference is None else self._reference()
         if leader is not optimizer:
             self._others += 1
             if leader is not None and self._others <= MOST_OTHERS:

@@ -8,6 +8,7 @@ in here switches the probe off and leaves the training alone.
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from time import monotonic
 from typing import Any, Callable
@@ -18,7 +19,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from trainload_worker.frameworks.backends import Opened, StepBatch
 from trainload_worker.frameworks.torch.backend import HostStepClock, StepClock, read_software
 from trainload_worker.frameworks.torch.backward import Renewals
-from trainload_worker.frameworks.torch.clock import CudaStepClock, StepLoss
+from trainload_worker.frameworks.torch.clock import CudaStepClock, StepLoss, keep_loss
 from trainload_worker.frameworks.torch.content import Content
 from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.frameworks.torch.watcher import ContentWatcher
@@ -38,7 +39,12 @@ class StepProbe:
         self._watcher = ContentWatcher(
             events, self._guard(self._before_pass), self._guard(self._after_pass)
         )
+        self._content = self._watcher.content
         self._contents: deque[Content] = deque()
+        self._note_other = self._guard(self._note_optimizer)
+        self._steady: Callable[[], Any] = _nobody
+        """The optimizer that ended the last step, if the next is to be taken from it without more
+        ado."""
         self._renewals: Renewals | None = Renewals()
         """While no optimizer has stepped."""
         self._told = False
@@ -52,7 +58,7 @@ class StepProbe:
 
     def attach(self) -> None:
         """Begins to watch every optimizer and what is trained."""
-        self._hooks = [register_optimizer_step_post_hook(self._guard(self._on_step))]
+        self._hooks = [register_optimizer_step_post_hook(self._on_step)]
         self._watcher.attach()
 
     def finish(self) -> None:
@@ -70,25 +76,45 @@ class StepProbe:
         return StepBatch(
             batch.end_s,
             batch.loss,
-            examples=[content.examples for content in contents],
-            tokens=[content.tokens for content in contents],
+            examples=[content[0] for content in contents],
+            tokens=[content[1] for content in contents],
         )
 
     def mark_step(self, loss: Any = None) -> None:
         """Takes a step's end from the program itself; from then on its optimizers are not asked."""
-        self._told = True
+        self._told, self._steady = True, _nobody
         if self._renewals is not None:
             self._guard(self._leave_backward)()
         self._guard(self._count)(None, _one_number(loss))
 
     def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        """An optimizer has stepped. In every step, so that few functions are called."""
+        if optimizer is not self._steady():
+            self._note_other(optimizer)
+            return
+        try:  # as `_mark` does it
+            content = self._content.take()
+            if content[0] is None or self._watcher.restless:
+                self._watcher.search(optimizer, content)
+            self._marks += 1
+            self._contents.append(content)
+            self._clock.mark(content[2])  # type: ignore[union-attr]
+            if monotonic() >= self._flush_s:
+                self._flush_now()
+        except Exception as error:  # noqa: BLE001 - the user's training comes first
+            self._fail(error)
+
+    def _note_optimizer(self, optimizer: Any) -> None:
+        """One that has not ended the step before: the first, the second of two, or their leader."""
+        self._steady = _nobody
         if self._renewals is not None:
             self._leave_backward()
-        ends = self._leader.ends_step(optimizer)
-        if ends and not self._told:
-            self._count(optimizer, None)
-        elif not ends:
+        if not self._leader.ends_step(optimizer):
             self._watcher.forget()
+        elif not self._told:
+            self._count(optimizer, None)
+            if self._log is not None:
+                self._steady = weakref.ref(optimizer)
 
     def _before_pass(self, loss: Any) -> None:
         if self._renewals is not None:
@@ -111,7 +137,7 @@ class StepProbe:
             self._watcher.begin(None)
             self._start_s = monotonic()
             return
-        self._mark(self._watcher.take(None), None)
+        self._mark(None, None)
         if was_certain and self.on_backward_step is not None:
             self.on_backward_step(self._marks)
 
@@ -140,14 +166,22 @@ class StepProbe:
             self._open_log(monotonic())
             self._watcher.begin(optimizer)
             return
-        self._mark(self._watcher.take(optimizer), loss)
+        self._mark(optimizer, loss)
+        self._watcher.expect(optimizer)
 
-    def _mark(self, content: Content, loss: Any) -> None:
-        assert self._clock is not None
+    def _mark(self, optimizer: Any, loss: Any) -> None:
+        """A step has ended; the loss is that of its backward passes unless it is given."""
+        content = self._content.take()
+        if content[0] is None or self._watcher.restless:
+            self._watcher.search(optimizer, content)
         self._marks += 1
         self._contents.append(content)
-        self._clock.mark(content.loss if loss is None else StepLoss(loss))
-        if self._log is not None and monotonic() >= self._flush_s:
+        self._clock.mark(content[2] if loss is None else loss)  # type: ignore[union-attr]
+        if monotonic() >= self._flush_s:
+            self._flush_now()
+
+    def _flush_now(self) -> None:
+        if self._log is not None:
             self._flush(drain=False)
             self._watcher.look_for_writers()
 
@@ -171,17 +205,24 @@ class StepProbe:
             try:
                 work(*args, **kwargs)
             except Exception as error:  # noqa: BLE001 - the user's training comes first
-                # The hook stays until the end: torch is going through its hooks just now.
-                self._failed = True
-                self._log = None
-                reason = f"{type(error).__name__}: {error}"
-                self._events.write(ProbeFailed(reason, t_s=monotonic()))
+                self._fail(error)
 
         return guarded
+
+    def _fail(self, error: Exception) -> None:
+        # The hook stays until the end: torch is going through its hooks just now.
+        self._failed, self._steady = True, _nobody
+        self._log = None
+        reason = f"{type(error).__name__}: {error}"
+        self._events.write(ProbeFailed(reason, t_s=monotonic()))
 
     def _detach(self) -> None:
         while self._hooks:
             self._hooks.pop().remove()
+
+
+def _nobody() -> None:
+    """Stands where no optimizer does."""
 
 
 def _clock_of(device: Any) -> StepClock:
@@ -189,13 +230,13 @@ def _clock_of(device: Any) -> StepClock:
     return CudaStepClock(device) if device.type == "cuda" else HostStepClock()
 
 
-def _one_number(loss: Any) -> Any:
-    """The loss as a tensor of one number; None where it is none."""
+def _one_number(loss: Any) -> float | StepLoss | None:
+    """The loss as it is kept, where it is one number; None where it is none."""
     try:
         number = None if loss is None else torch.as_tensor(loss)
     except (TypeError, ValueError, RuntimeError):
         return None
-    return None if number is None or number.numel() != 1 else number.detach().reshape(())
+    return None if number is None or number.numel() != 1 else keep_loss(number.detach())
 
 
 def open_framework() -> Opened:

@@ -10,17 +10,19 @@ from time import monotonic
 from typing import Any, Callable
 
 import torch
+from torch import Tensor, is_grad_enabled
 
 from trainload_worker.frameworks.torch.backward import BackwardPasses
 from trainload_worker.frameworks.torch.calls import ModelCalls
-from trainload_worker.frameworks.torch.content import EMPTY, Content, StepContent
+from trainload_worker.frameworks.torch.clock import StepLoss
+from trainload_worker.frameworks.torch.content import NOTHING, Content, StepContent
 from trainload_worker.frameworks.torch.script_phases import ScriptPhases
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.events import ProbeNote
 
 
 class ContentWatcher:
-    """Follows a program from `attach` to `detach`; `take` gives a step's content at its end.
+    """Follows a program from `attach` to `detach`; whoever ends a step takes its `content`.
 
     `before` and `after` are called around each backward pass, as BackwardPasses calls them.
     """
@@ -33,13 +35,19 @@ class ContentWatcher:
     ) -> None:
         self._events = events
         self._before: Callable[[Any], None] | None = before
-        self._content = StepContent()
+        self.content = StepContent()
+        """Of the step that is under way; empty once something has gone wrong."""
         self._phases = ScriptPhases(events)
         self._calls = ModelCalls(self._on_call, self._phases.note_return)
         self._passes = BackwardPasses(self._before_pass, after)
         self._off = False
         self._trains_in_training_mode = False
         self._optimizer_of_calls: int | None = None
+        self.restless = False
+        """Whether models are being looked for in the calls of this step."""
+        self.search = self._guard(self._search)
+        """To be called with the optimizer that has ended a step, and the step's content, where no
+        call was seen or while this is restless."""
         self._silent = 0
         """Steps in a row of which no call was seen."""
 
@@ -63,73 +71,88 @@ class ContentWatcher:
         """The first step has ended: from here on models are known by what it has stepped."""
         self._guard(self._look)(optimizer)
 
-    def take(self, optimizer: Any) -> Content:
-        """The content of the step that has just ended."""
-        if self._off:
-            return EMPTY
-        try:
-            found = self._content.take(repeats=isinstance(optimizer, torch.optim.LBFGS))
-            if (
-                found.examples is None
-                or self._calls.finding
-                or id(optimizer) != self._optimizer_of_calls
-            ):
-                self._search(optimizer, found)
-        except Exception as error:  # noqa: BLE001 - the user's training comes first
-            self._end_with(error)
-            return EMPTY
-        return found
+    def expect(self, optimizer: Any) -> None:
+        """This optimizer has ended a step, maybe as the first after another."""
+        if id(optimizer) != self._optimizer_of_calls:
+            self._guard(self._look_for)(optimizer)
 
     def forget(self) -> None:
         """An optimizer that ends no step has used what was computed since the last one."""
-        self._content.take()
+        self.content.take()
 
     def look_for_writers(self) -> None:
         """Now and then: the program may have loaded what it saves with."""
         self._guard(self._phases.look_for_writers)()
 
     def _look(self, optimizer: Any) -> None:
-        self._content.take()
-        self._optimizer_of_calls = id(optimizer)
-        self._calls.look(optimizer)
+        self.content.take()
+        self._look_for(optimizer)
 
-    def _search(self, optimizer: Any, found: Content) -> None:
+    def _look_for(self, optimizer: Any) -> None:
+        self._optimizer_of_calls = id(optimizer)
+        self.content.repeats = isinstance(optimizer, torch.optim.LBFGS)
+        self._calls.look(optimizer)
+        self.restless = self._calls.finding
+
+    def _search(self, optimizer: Any, content: Content) -> None:
         """Looks for models anew, ever more seldom: one may be gone, or another training begun."""
-        if self._calls.finding:
+        if self.restless:
             self._calls.settle()
+            self.restless = False
             return
-        self._silent = self._silent + 1 if found.examples is None else 0
-        if self._silent >= 1 << self._calls.looks or id(optimizer) != self._optimizer_of_calls:
+        self._silent = self._silent + 1 if content[0] is None else 0
+        if self._silent >= 1 << self._calls.looks:
             self._silent = 0
-            self._optimizer_of_calls = id(optimizer)
-            self._calls.look(optimizer)
+            self._look_for(optimizer)
 
     # The next two are called in every pass: no wrapper around them, nothing done twice.
 
-    def _on_call(self, model: Any, args: Any, kwargs: Any) -> None:
+    def _on_call(self, model: Any, args: Any, kwargs: Any) -> bool:
+        """Whether the call validates, so that its end is of interest."""
         if self._off:
-            return
+            return False
         try:
-            training = model.training
-            if torch.is_grad_enabled() and (training or not self._trains_in_training_mode):
+            training, content = model.training, self.content
+            if is_grad_enabled() and (training or not self._trains_in_training_mode):
                 if training and not self._trains_in_training_mode:
                     self._trains_in_training_mode = True
                     # Calls in evaluation mode before were not the training's.
-                    self._content.forget_calls()
+                    content.forget_calls()
                 if self._phases.open is not None:
                     self._phases.end()
-                self._content.note_call(args, kwargs)
-            elif not training:
+                first: Any = args[0] if args else None
+                if (
+                    type(first) is Tensor
+                    and first.shape == content.shape
+                    and first.dtype is content.dtype
+                ):
+                    if content.like[0] > content.called[0]:
+                        content.called = content.like
+                else:
+                    content.note_call(args, kwargs)
+                return False
+            if not training:
                 self._phases.note_validation()
+            return self._phases.open is not None
         except Exception as error:  # noqa: BLE001 - as above
             self._end_with(error)
+            return False
 
     def _before_pass(self, loss: Any) -> None:
         if not self._off:
             try:
                 if self._phases.open is not None:
                     self._phases.end()
-                self._content.note_backward(loss)
+                content = self.content
+                if content.summed is None and content.called is not NOTHING:
+                    content.summed, content.called = content.called, NOTHING
+                elif content.called is not NOTHING:
+                    content.end_calls()
+                if type(loss) is Tensor and loss.numel() == 1 and loss.is_floating_point():
+                    if content.loss is not None:
+                        content.add_loss(loss)
+                    else:
+                        content.loss = loss.item() if loss.is_cpu else StepLoss(loss)
             except Exception as error:  # noqa: BLE001 - as above
                 self._end_with(error)
         if self._before is not None:
@@ -137,6 +160,7 @@ class ContentWatcher:
 
     def _end_with(self, error: Exception) -> None:
         self._off = True
+        self.content.take()
         words = f"examples and losses were no longer seen: {type(error).__name__}: {error}"
         self._events.write(ProbeNote(words, t_s=monotonic()))
 
