@@ -22,7 +22,7 @@ from typing import Any
 
 import typer
 
-import trainload.api.running as running
+import trainload.run.asking as asking
 import trainload.run.driver as driver
 from chaos_parts.tally import Tally
 from trainload.cli.app import app, run_app
@@ -126,14 +126,14 @@ def _folder_in(outer: str) -> Path:
 def _nothing_runs(folder: Path) -> Iterator[Path]:
     """Within, a run ends at the driver's door, and this is a folder with nothing in it."""
     here, opened, started = Path.cwd(), driver.open_recording, subprocess.Popen
-    ready = running.ready_interpreter
+    ready = asking.ready_interpreter
 
     def refuse(*_words: Any, **_more: Any) -> Any:
         raise WouldRun("here a training would begin")
 
     driver.open_recording = refuse
     subprocess.Popen = refuse  # type: ignore[assignment,misc]
-    running.ready_interpreter = lambda *_words: sys.executable
+    asking.ready_interpreter = lambda *_words: sys.executable
     # Built once: typer would build the whole command anew for every line.
     build, command = typer.main.get_command, typer.main.get_command(app)
     typer.main.get_command = lambda _app: command
@@ -148,7 +148,7 @@ def _nothing_runs(folder: Path) -> Iterator[Path]:
         sys.set_int_max_str_digits(limit)
         driver.open_recording = opened
         subprocess.Popen = started  # type: ignore[misc]
-        running.ready_interpreter = ready
+        asking.ready_interpreter = ready
         typer.main.get_command = build
         os.chdir(here)
         for name, value in kept.items():
