@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -82,7 +83,9 @@ class _Reader:
                     return
         except EOFError:
             self._process.join()
-            self._fall("tracebacks", f"the process ended with {self._process.exitcode}", tally)
+            status = self._process.exitcode
+            kind = "library_aborts" if status == -signal.SIGABRT else "tracebacks"
+            self._fall(kind, f"the process ended with {status}", tally)
             return
         if time.monotonic() - self._heard > SILENT_S:
             self._process.kill()

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from trainload.errors import UsageError
-
 
 @contextmanager
 def replacing(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
@@ -36,14 +34,6 @@ def write_whole(path: Path, data: bytes, *, sync: bool = False) -> None:
     """Put `data` in the place of a file; OSError leaves what was there."""
     with replacing(path, sync=sync) as file:
         file.write(data)
-
-
-def expand_user(text: str) -> Path:
-    """The path with `~` as the folder it means; UsageError where there is no such user."""
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        raise UsageError(f"{text}: there is no such user here; write the whole path") from None
 
 
 class OwnDescriptor:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainload.errors import WorkloadError
-from trainload.files import expand_user
+from trainload.workload.places import expand_user
 
 
 @dataclass(frozen=True, kw_only=True)

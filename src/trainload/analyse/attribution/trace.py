@@ -16,6 +16,7 @@ from trainload.errors import TraceError
 from trainload.record.inside import open_inside
 
 _MARKER = "trainload.window"
+_MOST_WINDOWS = 1 << 31
 _NO_TRACE = "is no trace of torch's profiler; pass a file of export_chrome_trace"
 
 
@@ -52,7 +53,7 @@ class TraceReader(AbstractContextManager["TraceReader"]):
                     begun = True
                     arguments = event.get("args")
                     index = arguments.get("index") if isinstance(arguments, dict) else None
-                    window = Window(index if type(index) is int else window.index + 1)
+                    window = Window(_number(index, window.index + 1))
                     continue
                 self._seen += 1
                 window.add(event)
@@ -130,3 +131,8 @@ def open_trace(
     except BaseException:
         file.close()
         raise
+
+
+def _number(index: Any, missing: int) -> int:
+    """A window's number as its marker tells it; `missing` where that is none."""
+    return index if type(index) is int and 0 <= index < _MOST_WINDOWS else missing

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Protocol, get_args
 
 from trainload.checked import Bounds, suggest
 from trainload.errors import WorkloadError
-from trainload.files import expand_user
 from trainload.workload.data.datasets import keypoint_data, scan_csv
 from trainload.workload.data.images import (
     FOLDER_CHANNELS,
@@ -31,6 +30,7 @@ from trainload.workload.data.synthetic import (
     vocabulary_of,
 )
 from trainload.workload.graph.layers import LayerGraph
+from trainload.workload.places import expand_user
 from trainload.workload.zoo.models import Examples, Model
 from trainload_worker.protocol.data import (
     TRAIN_FOLDER,
