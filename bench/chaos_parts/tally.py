@@ -28,8 +28,8 @@ class Tally:
     runs_lost: int = 0
     """Runs that ended otherwise than without us, or whose record does not read back so."""
     library_aborts: int = 0
-    """Times that a library ended the process from below Python, which nothing above can hold off; told,
-    and no defect of ours (SECURITY.md)."""
+    """Times that a library ended the process from below Python: told, and none of our defects
+    (SECURITY.md)."""
     peak_mb: float | None = None
     """Highest resident memory of a process of ours; None where it was not measured."""
     complaints: list[str] = field(default_factory=list)
