@@ -38,9 +38,15 @@ def study(make_run, tmp_path):
     shutil.move(made[0].parent, folder / "runs")
     for path in made:
         shutil.rmtree(folder / "runs" / path.name)
-    lines = [{"identity": str(n), "factors": {"width": n}} for n in range(3)]
+    lines = [
+        {"identity": str(n), "factors": {"width": n}, "title": f"width={n}", "seconds": None}
+        for n in range(3)
+    ]
     (folder / "cells.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    doubted = {"run": "c1-2", "cell": "1", "verdict": "untrusted", "doubts": ["it stopped early"]}
+    doubted = {
+        "run": "c1-2", "cell": "1", "repetition": 2, "outcome": "completed",
+        "verdict": "untrusted", "doubts": ["it stopped early"],
+    }  # fmt: skip
     (folder / "ledger.jsonl").write_text(json.dumps({"end": doubted}) + "\n{broken\n")
     return folder
 

@@ -5,11 +5,10 @@ Reads the small figures that sealing leaves, and a run's own tables only where t
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainload.api.loading import load_all, load_run_figures
 from trainload.errors import TrainloadError, UsageError
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
     from trainload.analyse.study import Measured, PlannedCell, TidyStudy
 
-RUNS, CELLS, LEDGER = "runs", "cells.jsonl", "ledger.jsonl"
-"""What a study's folder holds beside its file."""
 _PREFERRED = ("step_s", "training_s", "duration_s")
 
 
@@ -87,12 +84,13 @@ def analyse(
 def collect_study(place: str | Path) -> TidyStudy:
     """All runs of a place in one frame; UsageError where it holds none."""
     from trainload.analyse.study import tidy_study
+    from trainload.study.ledger import RUNS
 
     folder = Path(place)
-    verdicts = dict(_ledger_verdicts(folder / LEDGER))
+    verdicts = dict(_verdicts(folder))
     inner = folder / RUNS
     runs = load_all(inner if inner.is_dir() else place)
-    planned = list(_planned_cells(folder / CELLS, verdicts))
+    planned = list(_planned_cells(folder, verdicts))
     if not len(runs) and not planned:
         raise UsageError(f"{place} holds no runs; name a study's folder or one of run directories")
     told = {run: verdict for run, (_, verdict) in verdicts.items()}
@@ -114,44 +112,28 @@ def _measured(path: Path, verdicts: Mapping[str, str | None]) -> Measured:
     return Measured(run=path.name, figures=figures, reason=reason)
 
 
-def _ledger_verdicts(path: Path) -> Iterator[tuple[str, tuple[str, str | None]]]:
+def _verdicts(folder: Path) -> Iterator[tuple[str, tuple[str, str | None]]]:
     """Cell of each run that the study's journal tells of, and why it does not count if not."""
-    for line in _json_lines(path):
-        end = line.get("end")
-        if not isinstance(end, dict) or not isinstance(end.get("cell"), str):
-            continue
-        doubts = [str(doubt) for doubt in end.get("doubts") or ()]
-        counted = end.get("verdict") == "counted"
-        said = "; ".join(doubts) or end.get("reason") or end.get("outcome")
-        reason = None if counted else f"{end.get('verdict')}: {said}"
-        yield str(end.get("run") or f"{end['cell']} never began"), (end["cell"], reason)
+    from trainload.study.ledger import read_ledger
+
+    ended, refused, _ = read_ledger(folder, figures=())
+    for entry in (*ended.values(), *refused):
+        said = "; ".join(entry.doubts) or entry.reason or entry.outcome
+        reason = None if entry.verdict == "counted" else f"{entry.verdict}: {said}"
+        yield entry.run or f"{entry.cell} never began", (entry.cell, reason)
 
 
 def _planned_cells(
-    path: Path, verdicts: Mapping[str, tuple[str, str | None]]
+    folder: Path, verdicts: Mapping[str, tuple[str, str | None]]
 ) -> Iterator[PlannedCell]:
     from trainload.analyse.study import PlannedCell
+    from trainload.study.folder import CELLS, read_cells
 
     reasons = {cell: reason for cell, reason in verdicts.values() if reason}
-    for line in _json_lines(path):
-        identity, factors = line.get("identity"), line.get("factors")
-        if isinstance(identity, str) and isinstance(factors, dict):
-            yield PlannedCell(identity=identity, factors=factors, reason=reasons.get(identity))
-
-
-def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file of lines; damaged ones are passed over, as the study does."""
-    try:
-        lines: Sequence[str] = path.read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return
-    for line in lines:
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            yield value
+    for cell in read_cells(folder) if (folder / CELLS).is_file() else ():
+        yield PlannedCell(
+            identity=cell.identity, factors=cell.factors, reason=reasons.get(cell.identity)
+        )
 
 
 def _choose_metric(study: TidyStudy, metric: str | None) -> str:

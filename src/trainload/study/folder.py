@@ -78,9 +78,14 @@ def load_folder(folder: Path) -> tuple[StudyFile, list[KnownCell]]:
     if not (folder / STUDY).is_file() or not (folder / CELLS).is_file():
         raise StudyError(f"{folder} is no folder of a study: it has no {STUDY} and {CELLS}")
     study = parse_study(read_text(folder / STUDY), str(folder / STUDY))
+    return study, read_cells(folder)
+
+
+def read_cells(folder: Path) -> list[KnownCell]:
+    """The cells that a study was planned with; RecordError where they are damaged."""
     try:
         lines = (folder / CELLS).read_text(encoding="utf-8").splitlines()
-        return study, [KnownCell(**json.loads(line)) for line in lines if line]
+        return [KnownCell(**json.loads(line)) for line in lines if line]
     except (OSError, ValueError, TypeError) as error:
         raise RecordError(f"{folder / CELLS} is damaged: {error}; run the study again") from None
 

@@ -9,7 +9,7 @@ from trainload.workload.assemble import (
     settable_names,
     split_words,
 )
-from trainload.workload.data.choose import cache_folder, split_word
+from trainload.workload.data.choose import split_word
 from trainload.workload.data.datasets import keypoint_data, scan_csv
 from trainload.workload.data.remote import FetchProgress, fetch_remote, is_address
 from trainload.workload.graph.layers import (
@@ -20,6 +20,7 @@ from trainload.workload.graph.layers import (
     graph_from_spec,
 )
 from trainload.workload.masking import Masking, open_masking
+from trainload.workload.places import cache_folder
 from trainload.workload.recorded import (
     RecordedGraph,
     RecordedScript,

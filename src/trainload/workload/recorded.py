@@ -10,9 +10,10 @@ from typing import Any
 
 from trainload.checked import build_checked
 from trainload.errors import WorkloadError
-from trainload.workload.data.choose import DataOptions, image_cache, survey_data
+from trainload.workload.data.choose import DataOptions, survey_data
 from trainload.workload.graph.layers import graph_from_spec
 from trainload.workload.masking import Masking
+from trainload.workload.places import DECODED, cache_folder
 from trainload.workload.script import ScriptFile, ScriptWorkload
 from trainload.workload.spec import Seeds, Training, Workload
 from trainload.workload.watched import WatchedWorkload
@@ -100,7 +101,9 @@ def workload_from_record(
         model=recorded.model or graph.name,
         model_options=recorded.model_options,
         graph=graph_from_spec(graph),
-        data=replace(data, cache=image_cache(cache)) if isinstance(data, ImageData) else data,
+        data=replace(data, cache=str(cache_folder(cache) / DECODED))
+        if isinstance(data, ImageData)
+        else data,
         training=training,
         seeds=seeds,
     )

@@ -74,8 +74,6 @@ class Compiled:
         self._runs: dict[tuple[str, str], int] = {}
         self._numbers: dict[Owners, int] = {}
         self.fused: list[Owners] = []
-        self.named = False
-        """Whether any region's kernels were told apart."""
         self.unknown = False
         """Whether a region ran of whose inside nothing is known."""
 
@@ -85,7 +83,6 @@ class Compiled:
         if calls is None:
             self.unknown = True
             return None
-        self.named = True
         phase = (caller.phase if caller else None) or "forward"
         base = caller if caller is not None and caller.kind == "layer" else None
         root = base.root if base is not None else next(iter(self._known), (NO_ROOT, ""))[0]

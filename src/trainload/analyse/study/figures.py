@@ -25,30 +25,19 @@ _OUTER = ("training.", "model_options.", "watched.")
 def figures_of(run: Run, summary: RunSummary, run_sha256: str) -> RunFigures:
     """The figures of a run that has ended; `run_sha256` is that of its run.json."""
     manifest = run.manifest
-    told = _study_of(manifest)
-    factors = told.get("factors")
+    told = manifest.study
     return RunFigures(
         run_sha256=run_sha256,
         run_id=summary.run_id,
         outcome=summary.outcome,
         outcome_reason=summary.reason,
-        study=_text(told.get("study")),
-        cell=_text(told.get("cell")),
-        repetition=told.get("repetition") if isinstance(told.get("repetition"), int) else None,
-        factors=dict(factors) if isinstance(factors, Mapping) else {},
+        study=None if told is None else told.study,
+        cell=None if told is None else told.cell,
+        repetition=None if told is None else told.repetition,
+        factors={} if told is None else dict(told.factors),
         facts=dict(_facts(manifest)),
         metrics=dict(_metrics(run, summary)),
     )
-
-
-def _study_of(manifest: Manifest) -> Mapping[str, Any]:
-    """The cell that run.json says it realises; empty for a run of no study."""
-    told = manifest.document.get("study")
-    return told if isinstance(told, Mapping) else {}
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _metrics(run: Run, summary: RunSummary) -> Iterator[tuple[str, float]]:

@@ -4,7 +4,6 @@ Data is looked at first, since it may decide the model's input and classes, and 
 model's graph afterwards.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -30,7 +29,7 @@ from trainload.workload.data.synthetic import (
     vocabulary_of,
 )
 from trainload.workload.graph.layers import LayerGraph
-from trainload.workload.places import expand_user
+from trainload.workload.places import DECODED, cache_folder, expand_user
 from trainload.workload.zoo.models import Examples, Model
 from trainload_worker.protocol.data import (
     TRAIN_FOLDER,
@@ -44,8 +43,6 @@ from trainload_worker.protocol.data import (
     Resize,
 )
 
-IMAGES = "images"
-"""Where decoded images stand in the cache."""
 GENERATED = ("keypoints", "synthetic")
 FITTING: Mapping[str, tuple[Examples, ...]] = {
     "keypoints": ("features",),
@@ -132,20 +129,6 @@ def survey_data(name: str, model: Model, options: DataOptions, given: Mapping[st
     images: Any = kind
     found = scan_subset(path) if kind == "subset" else scan_images(images, path)
     return _Images(found, options, own, cache, address)
-
-
-def cache_folder(word: str | None) -> Path:
-    """The folder that --cache names, or the user's own."""
-    if word is not None:
-        return expand_user(word).absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or ""
-    root = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
-    return root / "trainload"
-
-
-def image_cache(word: str | None) -> str:
-    """The folder of decoded images in the cache that --cache names, or in the user's own."""
-    return str(cache_folder(word) / IMAGES)
 
 
 def split_word(word: str) -> tuple[str | None, str | None]:
@@ -287,7 +270,7 @@ class _Images:
             classes=found.classes,
             rows=found.rows if own else found.train_rows,
             own_validation=own,
-            cache=str(self.cache / IMAGES),
+            cache=str(self.cache / DECODED),
             address=self.address,
             validation_fraction=self.options.validation_fraction,
         )
@@ -400,4 +383,4 @@ class _Arrays:
             )
 
 
-__all__ = ["DataOptions", "ImageKind", "cache_folder", "default_kind", "survey_data"]
+__all__ = ["DataOptions", "ImageKind", "default_kind", "survey_data"]
