@@ -158,3 +158,18 @@ class NvmlMeter:
     def close(self) -> None:
         """Shut this meter's NVML session down."""
         self._readings.close()
+
+
+def open_gpu_readings(
+    context: MeterContext,
+    name: str,
+    period_s: float,
+    library: Any,
+    readings_of: Callable[[Any, Gpu], Sequence[Reading]],
+) -> NvmlMeter | AbsentMeter:
+    """A meter of the selected GPUs; absent without driver, binding or GPU."""
+    session = open_nvml_session(context, name, library)
+    if isinstance(session, AbsentMeter):
+        return session
+    wanted = [reading for gpu in session.gpus for reading in readings_of(session.library, gpu)]
+    return NvmlMeter(name, period_s, NvmlReadings(session, wanted))

@@ -7,14 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from trainload.errors import MeterError
-from trainload.meters._nvml_session import (
-    Gpu,
-    NvmlMeter,
-    NvmlReadings,
-    Reading,
-    open_nvml_session,
-)
-from trainload.meters.meter import AbsentMeter, Meter, MeterContext, Quantity, Value
+from trainload.meters._nvml_session import Gpu, Reading, open_gpu_readings
+from trainload.meters.meter import Meter, MeterContext, Quantity, Value
 
 _NAME = "nvml"
 _WINDOW_REASON = (
@@ -26,17 +20,11 @@ _AVERAGE_REASON = "Ampere (but not GA100) and later average it over 1 s; earlier
 
 def open_nvml_meter(context: MeterContext, library: Any = None) -> Meter:
     """The selected GPUs; absent without driver, binding or GPU. `library` stands in for pynvml."""
-    session = open_nvml_session(context, _NAME, library)
-    if isinstance(session, AbsentMeter):
-        return session
-    wanted: list[Reading] = []
-    for gpu in session.gpus:
-        wanted += [
-            _utilisation(session.library, gpu),
-            _memory(session.library, gpu),
-            _power(session.library, gpu),
-        ]
-    return NvmlMeter(_NAME, 0.0, NvmlReadings(session, wanted))
+
+    def readings_of(library: Any, gpu: Gpu) -> list[Reading]:
+        return [_utilisation(library, gpu), _memory(library, gpu), _power(library, gpu)]
+
+    return open_gpu_readings(context, _NAME, 0.0, library, readings_of)
 
 
 def _utilisation(library: Any, gpu: Gpu) -> Reading:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import MeterError
-from trainload.meters._nvml_session import Gpu, NvmlMeter, NvmlReadings, Reading, open_nvml_session
+from trainload.meters._nvml_session import Gpu, Reading, open_gpu_readings
 from trainload.meters._process_stat import is_in_tree
-from trainload.meters.meter import AbsentMeter, Meter, MeterContext, Quantity, Value
+from trainload.meters.meter import Meter, MeterContext, Quantity, Value
 
 _NAME = "nvml_run"
 _PERIOD_S = 1.0
@@ -22,16 +22,14 @@ _OTHERS_REASON = "processes with memory on the device that do not belong to the 
 
 def open_nvml_run_meter(context: MeterContext, library: Any = None) -> Meter:
     """The selected GPUs; absent without driver, binding or GPU. `library` stands in for pynvml."""
-    session = open_nvml_session(context, _NAME, library)
-    if isinstance(session, AbsentMeter):
-        return session
-    wanted: list[Reading] = []
-    for gpu in session.gpus:
-        wanted += [
-            _load(session.library, gpu, context.proc_root, context.target_pid),
-            _others(session.library, gpu, context.proc_root, context.target_pid),
+
+    def readings_of(library: Any, gpu: Gpu) -> list[Reading]:
+        return [
+            _load(library, gpu, context.proc_root, context.target_pid),
+            _others(library, gpu, context.proc_root, context.target_pid),
         ]
-    return NvmlMeter(_NAME, _PERIOD_S, NvmlReadings(session, wanted))
+
+    return open_gpu_readings(context, _NAME, _PERIOD_S, library, readings_of)
 
 
 def _load(library: Any, gpu: Gpu, proc_root: Path, target_pid: int | None) -> Reading:

@@ -8,15 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import MeterError
-from trainload.meters._nvml_session import (
-    Gpu,
-    NvmlMeter,
-    NvmlReadings,
-    Reading,
-    open_nvml_session,
-)
+from trainload.meters._nvml_session import Gpu, Reading, open_gpu_readings
 from trainload.meters._process_stat import is_in_tree
-from trainload.meters.meter import AbsentMeter, Meter, MeterContext, Quantity, Value
+from trainload.meters.meter import Meter, MeterContext, Quantity, Value
 
 _NAME = "nvml_state"
 _PERIOD_S = 1.0
@@ -31,19 +25,17 @@ _RUN_MEMORY_REASON = (
 
 def open_nvml_state_meter(context: MeterContext, library: Any = None) -> Meter:
     """The selected GPUs; absent without driver, binding or GPU. `library` stands in for pynvml."""
-    session = open_nvml_session(context, _NAME, library)
-    if isinstance(session, AbsentMeter):
-        return session
-    wanted: list[Reading] = []
-    for gpu in session.gpus:
-        wanted += [
-            _clock(session.library, gpu, "sm", _CLOCK_SM),
-            _clock(session.library, gpu, "memory", _CLOCK_MEMORY),
-            _temperature(session.library, gpu),
-            _throttle(session.library, gpu),
-            _run_memory(session.library, gpu, context.proc_root, context.target_pid),
+
+    def readings_of(library: Any, gpu: Gpu) -> list[Reading]:
+        return [
+            _clock(library, gpu, "sm", _CLOCK_SM),
+            _clock(library, gpu, "memory", _CLOCK_MEMORY),
+            _temperature(library, gpu),
+            _throttle(library, gpu),
+            _run_memory(library, gpu, context.proc_root, context.target_pid),
         ]
-    return NvmlMeter(_NAME, _PERIOD_S, NvmlReadings(session, wanted))
+
+    return open_gpu_readings(context, _NAME, _PERIOD_S, library, readings_of)
 
 
 def _clock(library: Any, gpu: Gpu, name: str, kind: int) -> Reading:
