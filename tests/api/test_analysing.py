@@ -1,6 +1,7 @@
 """A folder of runs in tables: figures kept at sealing, made again when stale, and the verb."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -9,7 +10,7 @@ import trainload
 from trainload.api.analysing import analyse
 from trainload.api.loading import load_run_figures
 from trainload.cli.app import run_app
-from trainload.errors import UsageError
+from trainload.errors import RecordError, UsageError
 from trainload.record.figures import load_figures
 from trainload.record.layout import FIGURES, MANIFEST
 
@@ -101,3 +102,15 @@ def test_the_verb_prints_tables_json_and_csv(study, capsys, tmp_path):
     assert run_app(["analyse", str(study), "--base", "width"]) == 2
     assert run_app(["analyse", str(tmp_path / "none")]) == 2
     assert "error:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "/proc/self/mem"])
+def test_what_is_no_folder_gets_one_line(place):
+    with pytest.raises(UsageError, match="holds no runs"):
+        analyse(place)
+
+
+def test_a_journal_that_is_no_plain_file_gets_one_line(tmp_path):
+    os.mkfifo(tmp_path / "ledger.jsonl")
+    with pytest.raises(RecordError, match="it is no plain file"):
+        analyse(tmp_path)

@@ -6,7 +6,6 @@ them again, so that losing the journal loses time alone.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -17,7 +16,9 @@ from typing import Any, Literal
 
 from trainload.errors import RecordError
 from trainload.record import LineAppender, Run, open_run
+from trainload.record.inside import LARGEST_LINES_BYTES, open_inside, split_lines
 from trainload.record.layout import MANIFEST
+from trainload.record.lines import parse_line
 from trainload.study.trust import Findings, examine_run
 from trainload_worker.protocol.checked import CheckError, build_checked
 
@@ -243,13 +244,12 @@ def _size_bytes(run_dir: Path) -> int:
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        with path.open("rb") as file:
-            for line in file:
-                try:
-                    value = json.loads(line)
-                except ValueError:
-                    continue
+        with open_inside(path, largest_bytes=LARGEST_LINES_BYTES) as file:
+            for line, _ in split_lines(file):
+                value = parse_line(line) if line else None
                 if isinstance(value, dict):
                     yield value
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
+    except OSError as error:
+        raise RecordError(f"cannot read {path}: {error.strerror}") from error
