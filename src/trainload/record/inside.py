@@ -61,7 +61,8 @@ def open_inside(path: Path, *, largest_bytes: int | None = None) -> BinaryIO:
 def read_inside(path: Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> bytes:
     """A whole file of a run directory; OSError as `open_inside`."""
     with open_inside(path, largest_bytes=largest_bytes) as file:
-        return file.read(largest_bytes)
+        # A buffer of the size asked for is made at once.
+        return file.read(os.fstat(file.fileno()).st_size)
 
 
 def read_end(path: Path, size_bytes: int) -> tuple[bytes, bool]:

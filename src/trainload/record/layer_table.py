@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainload.errors import RecordError
-from trainload.files import replacing
-from trainload.record.inside import open_inside
 from trainload.record.layout import LAYERS_TABLE
-from trainload.record.sound import read_table
-from trainload.record.tables import require_polars
+from trainload.record.sound import read_noted_table, save_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,8 +23,7 @@ def save_layer_table(run_dir: Path, rows: pl.DataFrame, text: str) -> bool:
     """Keep the table; False where the folder or the disk refuses, which loses nothing."""
     path = run_dir / LAYERS_TABLE
     try:
-        with replacing(path) as file:
-            rows.write_parquet(file, compression="zstd", metadata={_KEY: text})
+        save_table(path, rows, {_KEY: text})
     except OSError:
         return False
     return True
@@ -35,13 +31,7 @@ def save_layer_table(run_dir: Path, rows: pl.DataFrame, text: str) -> bool:
 
 def load_layer_table(run_dir: Path, columns: Sequence[str]) -> tuple[pl.DataFrame, str] | None:
     """These columns of the table and its text as kept; None where there are none to be read."""
-    require_polars()
-    import polars as pl
-
-    path = run_dir / LAYERS_TABLE
     try:
-        rows = read_table(path, list(columns))
-        with open_inside(path) as file:
-            return rows, pl.read_parquet_metadata(file).get(_KEY, "")
-    except (OSError, RecordError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return read_noted_table(run_dir / LAYERS_TABLE, columns, _KEY)
+    except RecordError:
         return None

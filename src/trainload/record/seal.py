@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainload.errors import RecordError
-from trainload.files import replacing
 from trainload.record.directory import DirectoryLock, close_if_abandoned
 from trainload.record.layout import (
     EPOCHS_TABLE,
@@ -24,11 +22,9 @@ from trainload.record.layout import (
     steps_table,
 )
 from trainload.record.manifest import Manifest, save_manifest
+from trainload.record.sound import save_table
 from trainload.record.tables import sample_table, step_tables
 from trainload.record.traces import ranks_of, remove_windows, seal_traces
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 def seal_run(run_dir: Path) -> Manifest:
@@ -74,11 +70,11 @@ def _write_tables(run_dir: Path, manifest: Manifest) -> Manifest:
     steps, epochs, damaged_events = step_tables(run_dir / EVENTS, start_s)
     samples, damaged_samples = sample_table(run_dir / SAMPLES, start_s)
     for name, frame in ((STEPS_TABLE, steps), (EPOCHS_TABLE, epochs), (SAMPLES_TABLE, samples)):
-        _write_table(run_dir / name, frame)
+        save_table(run_dir / name, frame, sync=True)
     for rank in ranks_of(run_dir)[1:]:
         steps, _, damaged = step_tables(run_dir / events_file(rank), start_s)
         damaged_events += damaged
-        _write_table(run_dir / steps_table(rank), steps)
+        save_table(run_dir / steps_table(rank), steps, sync=True)
     notes: tuple[str, ...] = ()
     if manifest.layers is not None:
         notes = seal_traces(run_dir, start_s, manifest.layers.budget)
@@ -90,8 +86,3 @@ def _write_tables(run_dir: Path, manifest: Manifest) -> Manifest:
     )
     save_manifest(run_dir, manifest)
     return manifest
-
-
-def _write_table(path: Path, frame: pl.DataFrame) -> None:
-    with replacing(path, sync=True) as file:
-        frame.write_parquet(file, compression="zstd")

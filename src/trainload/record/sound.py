@@ -1,29 +1,28 @@
 """Tables as they must be: columns, types and values; what is not sound is missing and named.
 
-A sealed table may come from a stranger, so it is measured by its metadata before it is read.
-Polars is imported when a table is read.
+The one door to sealed tables. One that is not known (`known.py`) may come from a stranger, and is
+read in a process of its own first (`trial.py`). Polars is imported when a table is read.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainload.errors import RecordError
-from trainload.record.inside import open_inside
+from trainload.files import write_whole
+from trainload.record.inside import read_inside
+from trainload.record.known import digest_of, is_known, remember
+from trainload.record.parquet import Unreadable, read_columns, read_note
 from trainload.record.tables import SAMPLE_HEAD, require_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_COLUMNS = 4096
-MOST_CELLS = 1 << 27
-"""Of one table, 8 bytes each."""
-MOST_PACKED = 100
-"""Cells' bytes for each byte of the file: a record's own tables stay far below."""
-_ALWAYS_CELLS = 1 << 22
+LARGEST_TABLE_BYTES = 1 << 30
 _LARGEST = 1e18
 """A figure beyond it is none that was measured, and sums of it would leave the floats."""
 
@@ -44,39 +43,59 @@ _EPOCHS = {
 }  # fmt: skip
 
 
-def read_table(path: Path, columns: list[str] | None = None) -> pl.DataFrame:
+def read_table(path: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """A parquet file of a run directory as it is; RecordError where it is none or too much.
 
     Columns that hold no numbers are left out where `columns` does not name them.
     """
-    require_polars()
-    import polars as pl
+    with _naming(path):
+        return read_columns(_tried(path), columns)
 
+
+def read_noted_table(path: Path, columns: Sequence[str], key: str) -> tuple[pl.DataFrame, str]:
+    """As `read_table`, and the text that was kept in the file under this name."""
+    with _naming(path):
+        data = _tried(path)
+        return read_columns(data, columns), read_note(data, key)
+
+
+def save_table(
+    path: Path, frame: pl.DataFrame, notes: Mapping[str, str] | None = None, *, sync: bool = False
+) -> None:
+    """Put a frame in the place of a table, and know it from then on; OSError leaves the old one."""
+    packed = io.BytesIO()
+    frame.write_parquet(packed, compression="zstd", metadata=dict(notes) if notes else None)
+    data = packed.getvalue()
+    write_whole(path, data, sync=sync)
+    remember(digest_of(data))
+
+
+def _tried(path: Path) -> bytes:
+    """The bytes of a table that polars reads without harm: they are known, or a trial says so.
+
+    The very bytes that were tried are handed on, whatever becomes of the file.
+    """
+    require_polars()
+    data = read_inside(path, LARGEST_TABLE_BYTES)
+    digest = digest_of(data)
+    if not is_known(digest):
+        from trainload.record.trial import find_trouble  # few need it, and it starts processes
+
+        trouble = find_trouble(data) if data else "is damaged: it is empty"
+        if trouble is not None:
+            raise Unreadable(trouble)
+        remember(digest)
+    return data
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
     try:
-        with open_inside(path) as file:
-            size_bytes = os.fstat(file.fileno()).st_size
-            schema = pl.read_parquet_schema(file)
-            wanted = columns or [name for name, kind in schema.items() if kind.is_numeric()]
-            if len(schema) > MOST_COLUMNS:
-                raise RecordError(f"{path} has {len(schema):,} columns; {MOST_COLUMNS:,} are read")
-            file.seek(0)
-            rows = int(pl.scan_parquet(file).select(pl.len()).collect().item())
-            _check_size(path, rows, len(schema), size_bytes)
-            file.seek(0)
-            return pl.read_parquet(file, columns=wanted, n_rows=rows)
+        yield
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror or error}") from error
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError) as error:
-        raise RecordError(f"{path} is damaged: {_first_line(error)}") from None
-
-
-def _check_size(path: Path, rows: int, columns: int, size_bytes: int) -> None:
-    cells = rows * max(1, columns)
-    if cells > _ALWAYS_CELLS and (cells > MOST_CELLS or 8 * cells > MOST_PACKED * size_bytes):
-        raise RecordError(
-            f"{path} says it has {rows:,} rows in {size_bytes:,} bytes, which no run leaves; "
-            "it is not read"
-        )
+    except Unreadable as error:
+        raise RecordError(f"{path} {error}") from None
 
 
 def sound_steps(found: pl.DataFrame, name: str) -> Sound:
@@ -148,7 +167,3 @@ def _gone(before: pl.DataFrame, after: pl.DataFrame, name: str) -> tuple[str, ..
 def _listed(names: list[str]) -> str:
     shown = ", ".join(name[:60] for name in names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), "it cannot be read")[:200]
