@@ -12,6 +12,8 @@ from typing import Any
 
 import polars as pl
 
+from chaos_parts.study_folders import NAME as STUDY_BASE
+from chaos_parts.study_folders import make_study
 from trainload.api.loading import load
 from trainload.record import SAMPLE_HEAD
 
@@ -46,7 +48,9 @@ def make_bases(folder: Path) -> list[Path]:
     (closed / "estimate.json").write_text(
         json.dumps({"format": 1, "model": "mlp", "memory": {"allocated_bytes": 1000}})
     )
-    return [sealed, lines, traced, abandoned, closed]
+    study = folder / STUDY_BASE
+    make_study(study, sealed)
+    return [sealed, lines, traced, abandoned, closed, study]
 
 
 def _slim(path: Path) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
+import re
 import signal
 import time
 import traceback
@@ -15,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from chaos_parts.study_folders import study_reads
 from trainload.api.loading import load, load_all
 from trainload.cli.app import run_app
 from trainload.cli.printing import json_text
@@ -24,20 +27,27 @@ from trainload.record import seal_run
 
 SECRET = "PRIVATE-KEY-7f3a"
 LIMIT_S = 10.0
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 PAGE_EVERY = 20
 """A page is slow to make, and so is each command: only every so many directories get them."""
 Defect = tuple[str, str]
 """Which count of the tally it belongs to, and words."""
 
 
+Snapshot = dict[str, tuple[int, int, bytes]]
+
+
 class Hang(BaseException):
     """A read took longer than `LIMIT_S`, what it waited for a core left out."""
 
 
-def read_all(run: Path, outside: Path, good: Path, case: int) -> list[Defect]:
-    """Every defect that reading this directory shows."""
+def read_all(run: Path, outside: Path, good: Path, case: int | None) -> list[Defect]:
+    """Every defect that reading this directory shows; without a case it is a study's folder."""
     before = snapshot(outside)
     reads: list[tuple[str, Callable[[], None]]] = []
+    if case is None:
+        reads += study_reads(run, _command, run.parent)
+        return _defects(reads, outside, before)
     if any(run.glob("*.jsonl")):
         reads.append(("unsealed", lambda: _look(run, seal=False)))
     reads += [("seal", lambda: _seal(run)), ("show and load", lambda: _look(run, seal=True))]
@@ -55,6 +65,12 @@ def read_all(run: Path, outside: Path, good: Path, case: int) -> list[Defect]:
             ("load_all", lambda: _table(run)),
             ("scorecard", lambda: _command(["scorecard", str(run)])),
         ]
+    return _defects(reads, outside, before)
+
+
+def _defects(
+    reads: list[tuple[str, Callable[[], None]]], outside: Path, before: Snapshot
+) -> list[Defect]:
     found: list[Defect] = []
     for name, read in reads:
         try:
@@ -83,7 +99,7 @@ class Leak(Exception):
     """What stands in a file outside came out."""
 
 
-def snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+def snapshot(folder: Path) -> Snapshot:
     """Every file under a folder as it is."""
     found = {}
     for path in sorted(folder.rglob("*")):
@@ -132,6 +148,8 @@ def _command(words: list[str], *, json_expected: bool = False) -> None:
     assert (status == 2) == bool(told), f"status {status} with {told[:100]!r}"
     if json_expected and (out.getvalue() or status == 0):
         _check_json(out.getvalue())
+    steering = _STEERING.search(told if json_expected else told + out.getvalue())
+    assert steering is None, f"a terminal would be steered by {steering[0]!r}"
     _check_leak(out.getvalue() + told)
 
 
@@ -198,9 +216,15 @@ def _watched() -> Iterator[None]:
 
 
 def _waited_s() -> float:
-    """Seconds that threads of this process stood ready without a core, all together."""
+    """Seconds that threads of this process and of those it started stood without a core."""
     waited_ns = 0
-    for path in Path("/proc/self/task").glob("*/schedstat"):
+    started = [
+        child
+        for path in Path("/proc/self/task").glob("*/children")
+        for child in path.read_text().split()
+    ]
+    threads = (Path(f"/proc/{one}/task").glob("*/schedstat") for one in ("self", *started))
+    for path in itertools.chain.from_iterable(threads):
         with contextlib.suppress(OSError):
             waited_ns += int(path.read_text().split()[1])
     return waited_ns * 1e-9

@@ -144,26 +144,35 @@ def _read_cases(
     pipe.send(None)
 
 
-def read_case(home: Path, seed: int, case: int) -> tuple[str, str, list[tuple[str, str]]]:
-    """Make one mutated directory and read it: the mutation's kind, its words, and defects."""
+def read_case(
+    home: Path, seed: int, case: int, *, only: str = "*"
+) -> tuple[str, str, list[tuple[str, str]]]:
+    """Make one mutated directory and read it: the mutation's kind, its words, and defects.
+
+    `only` is a pattern of the bases to begin from.
+    """
     from chaos_parts.mutation_bases import OLD_S
     from chaos_parts.mutation_kinds import mutate
     from chaos_parts.mutation_reads import SECRET, read_all
+    from chaos_parts.study_folders import NAME as STUDY_BASE
+    from chaos_parts.study_folders import mutate_study
 
     dice = random.Random(f"{seed}:{case}")
-    bases = sorted((home / "bases").iterdir())
+    bases = sorted((home / "bases").glob(only))
     base = dice.choice(bases)
     place = home / f"case-{case}"
     shutil.rmtree(place, ignore_errors=True)
     (place / "outside").mkdir(parents=True)
     (place / "outside" / "secret.txt").write_text(f"{SECRET}\n" * 3)
     shutil.copytree(base, place / "run")
-    kind, words = mutate(place / "run", dice, place / "outside")
+    study = base.name == STUDY_BASE
+    change = mutate_study if study else mutate
+    kind, words = change(place / "run", dice, place / "outside")
     for path in _all_files(place / "run"):
         os.utime(path, (OLD_S, OLD_S), follow_symlinks=False)
     good = place / "good"
     shutil.copytree(home / "bases" / "sealed", good)
-    defects = read_all(place / "run", place / "outside", good, case)
+    defects = read_all(place / "run", place / "outside", good, None if study else case)
     shutil.rmtree(place)
     return kind, f"{base.name}: {words}", defects
 

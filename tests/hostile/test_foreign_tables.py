@@ -197,7 +197,9 @@ def test_the_list_of_known_tables_is_bounded_and_the_users_own(
 
 
 def test_a_trial_has_no_more_memory_than_a_table_of_its_size_may_take() -> None:
-    program = "from trainload.record.parquet import _limit\n_limit(3000)\nbytearray(2 << 30)"
+    program = (
+        "from trainload.record.parquet import _limit\n_limit(3000, 64 << 20)\nbytearray(600 << 20)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert done.returncode == 1 and b"MemoryError" in done.stderr
 

@@ -89,7 +89,13 @@ def collect_study(place: str | Path) -> TidyStudy:
     folder = Path(place)
     verdicts = dict(_verdicts(folder))
     inner = folder / RUNS
-    runs = load_all(inner if inner.is_dir() else place)
+    if inner.is_symlink():
+        raise UsageError(
+            f"{inner} is a link, and no link in a study's folder is followed; name its target"
+        )
+    runs = load_all(place)
+    if inner.is_dir():
+        runs = load_all(path for path in load_all(inner).paths if not path.is_symlink())
     planned = list(_planned_cells(folder, verdicts))
     if not len(runs) and not planned:
         raise UsageError(f"{place} holds no runs; name a study's folder or one of run directories")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 from trainload_worker.protocol.offers import list_offers
 
+_STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 FRAMEWORK_NAMES = ", ".join(offer.name for offer in list_offers())
 """Those that a user may name, for help texts."""
 
@@ -59,8 +61,12 @@ def write_page(path: Path, text: str) -> None:
 
 
 def complain(error: object) -> int:
-    """One line on standard error; the exit status that goes with it."""
-    sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+    """One line on standard error; the exit status that goes with it.
+
+    Words of a stranger may stand in it: what would steer a terminal is shown escaped.
+    """
+    text = _STEERING.sub(lambda one: ascii(one[0])[1:-1], " ".join(str(error).split()))
+    sys.stderr.write(f"error: {text}\n")
     return 2
 
 

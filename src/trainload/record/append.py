@@ -4,8 +4,10 @@ Each line is one write, so what was written before a `kill -9` stays. A full dis
 never raised: measuring must not stop what it measures.
 """
 
+import errno
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,14 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class LineAppender:
-    """An append-only file of JSON lines."""
+    """An append-only file of JSON lines; OSError where it is a link, a pipe or a device."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        self._fd = os.open(path, flags, 0o644)
+        if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+            os.close(self._fd)
+            raise OSError(errno.EINVAL, "it is no plain file", str(path))
         self._torn = self._ends_torn()
         self.lost_lines = 0
         self.last_error: str | None = None

@@ -15,6 +15,7 @@ from typing import Any
 
 from trainload.errors import RecordError
 from trainload.files import write_whole
+from trainload.record.inside import parse_json, read_inside
 from trainload.record.layout import FIGURES, MANIFEST
 from trainload_worker.protocol.checked import CheckError, build_checked, to_json
 
@@ -48,7 +49,7 @@ class RunFigures:
 def manifest_sha256(run_dir: Path) -> str:
     """Digest of run.json; RecordError where it cannot be read."""
     try:
-        return hashlib.sha256((run_dir / MANIFEST).read_bytes()).hexdigest()
+        return hashlib.sha256(read_inside(run_dir / MANIFEST)).hexdigest()
     except OSError as error:
         raise RecordError(f"cannot read {run_dir / MANIFEST}: {error.strerror}") from error
 
@@ -57,13 +58,16 @@ def load_figures(run_dir: Path) -> RunFigures | None:
     """The figures kept in a run directory; None where they have to be made (again)."""
     path = run_dir / FIGURES
     try:
-        if path.is_symlink() or path.stat().st_size > MOST_BYTES:
-            return None
-        found = build_checked(RunFigures, json.loads(path.read_bytes()), "")
-    except (OSError, ValueError, RecursionError, CheckError):
+        told = parse_json(read_inside(path, MOST_BYTES), parse_constant=_no_figure)
+        found = build_checked(RunFigures, told, "")
+    except (OSError, ValueError, CheckError):
         return None
     current = found.version == VERSION and found.run_sha256 == manifest_sha256(run_dir)
     return found if current else None
+
+
+def _no_figure(name: str) -> None:
+    raise ValueError(f"{name} is no figure")
 
 
 def save_figures(run_dir: Path, figures: RunFigures) -> bool:

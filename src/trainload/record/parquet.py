@@ -14,6 +14,7 @@ import resource
 import select
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ LENGTH_BYTES = 8
 """Before each file on the trial's standard input; 0 asks for a word of life."""
 IDLE_S = 30.0
 """A trial process that is not asked for so long ends."""
-_LEAST_MEMORY_BYTES = 1 << 30
-_MOST_MEMORY_BYTES = 6 << 30
+_LEAST_MEMORY_BYTES = 256 << 20
+_MOST_MEMORY_BYTES = 4 << 30
 _LEAST_CPU_S = 5
 _BYTES_PER_CPU_S = 10 << 20
 
@@ -94,18 +95,19 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     import polars as pl  # noqa: F401 - before the memory is limited
 
+    taken = _address_space_bytes()
     source, answers = os.fdopen(0, "rb", buffering=0), sys.stdout.buffer
     while select.select([source], [], [], IDLE_S)[0]:
         head = _exactly(source, LENGTH_BYTES)
         if len(head) < LENGTH_BYTES:
             return
         data = _exactly(source, int.from_bytes(head, "big"))
-        answers.write(json.dumps(_trouble(data) if data else None).encode() + b"\n")
+        answers.write(json.dumps(_trouble(data, taken) if data else None).encode() + b"\n")
         answers.flush()
 
 
-def _trouble(data: bytes) -> str | None:
-    _limit(len(data))
+def _trouble(data: bytes, taken_bytes: int) -> str | None:
+    _limit(len(data), taken_bytes)
     try:
         _read(data, None, every=True)
         read_note(data, "")
@@ -116,9 +118,10 @@ def _trouble(data: bytes) -> str | None:
     return None
 
 
-def _limit(size_bytes: int) -> None:
+def _limit(size_bytes: int, taken_bytes: int) -> None:
     """What one file may take of memory and of a core's time; beyond it the kernel ends us."""
-    memory = min(_MOST_MEMORY_BYTES, _LEAST_MEMORY_BYTES + 2 * MOST_PACKED * size_bytes)
+    more = min(_MOST_MEMORY_BYTES, _LEAST_MEMORY_BYTES + 2 * MOST_PACKED * size_bytes)
+    memory = taken_bytes + more
     spent_s = sum(os.times()[:2])
     cpu_s = int(spent_s) + 1 + _LEAST_CPU_S + size_bytes // _BYTES_PER_CPU_S
     for kind, limit in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, cpu_s)):
@@ -126,6 +129,14 @@ def _limit(size_bytes: int) -> None:
         if hard != resource.RLIM_INFINITY:
             limit = min(limit, hard)
         resource.setrlimit(kind, (limit, hard))
+
+
+def _address_space_bytes() -> int:
+    """What this process has before its first file; a gigabyte where the kernel does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
+    except (OSError, ValueError, IndexError):
+        return 1 << 30
 
 
 def _exactly(source: io.RawIOBase, count: int) -> bytes:

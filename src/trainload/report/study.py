@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from trainload.columns import render_columns
+from trainload.report.wording import clean_text
 from trainload.units import render_bytes, render_seconds, render_value
 
 
@@ -74,8 +75,8 @@ def render_line(status: StatusLike) -> str:
     queued = f"{status.queued} queued, " if status.queued else ""
     left = "not known" if status.left_s is None else render_seconds(status.left_s)
     return (
-        f"{status.name}: {status.done} of {status.planned} runs done, {status.failed} failed, "
-        f"{status.running} running, {queued}about {left} left"
+        f"{clean_text(status.name)}: {status.done} of {status.planned} runs done, "
+        f"{status.failed} failed, {status.running} running, {queued}about {left} left"
         + (", stopping" if status.stopping else "")
     )
 
@@ -90,15 +91,15 @@ def render_status(status: StatusLike, most: int | None) -> str:
     shown = cells if most is None else cells[:most]
     rows = [
         (
-            one.title,
+            clean_text(one.title),
             one.standing.replace("_", " "),
             str(one.repetitions),
             "–" if one.value is None else render_value(status.metric, one.value),
-            one.reason or "",
+            clean_text(one.reason or ""),
         )
         for one in shown
     ]
-    titles = ("cell", "state", "runs", status.metric, "")
+    titles = ("cell", "state", "runs", clean_text(status.metric), "")
     spent = f"{status.runs} runs took {render_seconds(status.run_s)}"
     if status.energy_j is not None:
         spent += f" and {render_value('energy_j', status.energy_j)}"

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from trainload.report.wording import clean_text
 from trainload.units import MISSING
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def render_study(
 def _table(title: str, frame: pl.DataFrame, columns: Sequence[str], most: int) -> Table | None:
     if frame.is_empty():
         return None
-    table = Table(title=escape(title), title_justify="left", title_style="bold")
+    table = Table(title=escape(clean_text(title)), title_justify="left", title_style="bold")
     for name in columns:
         number = frame[name].dtype.is_numeric() or name in ("effect", "low", "high")
         table.add_column(name, justify="right" if number else "left")
@@ -71,7 +72,7 @@ def _table(title: str, frame: pl.DataFrame, columns: Sequence[str], most: int) -
 def _text(value: Any) -> str:
     if value is None:
         return MISSING
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else clean_text(value)
 
 
 def _percent(effects: pl.DataFrame) -> pl.DataFrame:
@@ -89,4 +90,5 @@ def _unstable(cells: pl.DataFrame) -> Text | None:
     named = cells.drop_nulls("unstable").select("cell", "unstable").rows()
     if not named:
         return None
-    return Text("\n".join(f"unstable: {cell}: {reason}" for cell, reason in named) + "\n")
+    lines = (clean_text(f"unstable: {cell}: {reason}") for cell, reason in named)
+    return Text("\n".join(lines) + "\n")

@@ -18,9 +18,12 @@ import yaml
 from trainload.errors import RecordError, StudyError
 from trainload.files import write_whole
 from trainload.record import DirectoryLock
+from trainload.record.inside import LARGEST_LINES_BYTES, open_inside, read_inside, split_lines
+from trainload.record.lines import parse_line
 from trainload.study.cells import Cell
 from trainload.study.file import StudyFile, parse_study
-from trainload.study.located import read_text
+from trainload.study.located import MOST_BYTES
+from trainload_worker.protocol.checked import CheckError, build_checked
 
 STUDY = "study.yaml"
 CELLS = "cells.jsonl"
@@ -77,17 +80,32 @@ def load_folder(folder: Path) -> tuple[StudyFile, list[KnownCell]]:
     """The study of a folder and its cells; StudyError where it is none."""
     if not (folder / STUDY).is_file() or not (folder / CELLS).is_file():
         raise StudyError(f"{folder} is no folder of a study: it has no {STUDY} and {CELLS}")
-    study = parse_study(read_text(folder / STUDY), str(folder / STUDY))
-    return study, read_cells(folder)
+    return parse_study(_study_text(folder), str(folder / STUDY)), read_cells(folder)
+
+
+def _study_text(folder: Path) -> str:
+    try:
+        return read_inside(folder / STUDY, MOST_BYTES).decode("utf-8-sig")
+    except OSError as error:
+        raise StudyError(f"cannot read {folder / STUDY}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{folder / STUDY} is no UTF-8 text: byte {error.start}") from None
 
 
 def read_cells(folder: Path) -> list[KnownCell]:
     """The cells that a study was planned with; RecordError where they are damaged."""
+    found = []
     try:
-        lines = (folder / CELLS).read_text(encoding="utf-8").splitlines()
-        return [KnownCell(**json.loads(line)) for line in lines if line]
-    except (OSError, ValueError, TypeError) as error:
+        with open_inside(folder / CELLS, largest_bytes=LARGEST_LINES_BYTES) as file:
+            for number, (line, _) in enumerate(split_lines(file), 1):
+                if line != b"":
+                    value = None if line is None else parse_line(line)
+                    found.append(build_checked(KnownCell, value, f"line {number}"))
+    except OSError as error:
+        raise RecordError(f"cannot read {folder / CELLS}: {error.strerror}") from error
+    except CheckError as error:
         raise RecordError(f"{folder / CELLS} is damaged: {error}; run the study again") from None
+    return found
 
 
 @contextmanager
@@ -115,7 +133,7 @@ def held(folder: Path) -> Iterator[None]:
 def is_held(folder: Path) -> bool:
     """Whether some process runs the study now; several may ask at once."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise StudyError(f"cannot open {folder}: {error.strerror}") from error
     try:
@@ -130,7 +148,8 @@ def is_held(folder: Path) -> bool:
 def ask_to_stop(folder: Path) -> None:
     """Have whoever runs the study finish the running cell and end."""
     try:
-        (folder / STOP).touch()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        os.close(os.open(folder / STOP, flags, 0o666))
     except OSError as error:
         raise RecordError(f"cannot write {folder / STOP}: {error.strerror}") from error
 

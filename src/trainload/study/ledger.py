@@ -224,7 +224,7 @@ def _run_folders(folder: Path) -> Iterator[tuple[str, int | None]]:
     try:
         with os.scandir(folder / RUNS) as found:
             names = sorted(one.name for one in found if one.is_dir(follow_symlinks=False))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     for name in names:
         yield name, _mark(folder / RUNS / name)

@@ -121,7 +121,7 @@ def _present(folder: Path, ended: Mapping[str, Entry], refused: Sequence[Entry])
 
     try:
         names = set(os.listdir(folder / RUNS))  # noqa: PTH208 - thousands of names, no objects
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         names = set()
     return [*refused, *(entry for name, entry in ended.items() if name in names)]
 

@@ -6,7 +6,6 @@ even where nobody lived to note the number that sbatch gave.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shlex
@@ -21,8 +20,12 @@ from pathlib import Path
 import trainload
 from trainload.errors import RecordError, StudyError
 from trainload.files import write_whole
+from trainload.record import StudyCell
+from trainload.record.inside import LARGEST_LINES_BYTES, is_plain, open_inside, split_lines
+from trainload.record.lines import parse_line
 from trainload.run.cell import render_request
 from trainload.study.executors.executor import Task
+from trainload_worker.protocol.checked import CheckError, build_checked
 
 SLURM = "slurm"
 """Folder of a study for its batches."""
@@ -79,18 +82,25 @@ def check_commands() -> None:
 def list_batches(folder: Path) -> list[Path]:
     """The batches of a study's folder, the oldest first."""
     try:
-        found = [path for path in (folder / SLURM).iterdir() if (path / TASKS).is_file()]
-    except FileNotFoundError:
+        found = [path for path in (folder / SLURM).iterdir() if is_plain(path / TASKS)]
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(found, key=lambda path: (path / TASKS).stat().st_mtime_ns)
 
 
 def cells_of(batch: Path) -> Iterator[tuple[CellKey, Slot]]:
     """What each task of a batch runs."""
-    with (batch / TASKS).open(encoding="utf-8") as lines:
-        for index, line in enumerate(lines):
-            told = json.loads(line)["study"]
-            yield (str(told["cell"]), int(told["repetition"])), Slot(batch, index)
+    try:
+        with open_inside(batch / TASKS, largest_bytes=LARGEST_LINES_BYTES) as file:
+            for index, (line, _) in enumerate(split_lines(file)):
+                value = None if line is None else parse_line(line)
+                told = value.get("study") if isinstance(value, dict) else None
+                place = build_checked(StudyCell, told, f"line {index + 1}")
+                yield (place.cell, place.repetition), Slot(batch, index)
+    except OSError as error:
+        raise RecordError(f"cannot read {batch / TASKS}: {error.strerror}") from error
+    except CheckError as error:
+        raise RecordError(f"{batch / TASKS} is damaged: {error}") from None
 
 
 def see_queue(folder: Path) -> dict[CellKey, tuple[Slot, str]]:
