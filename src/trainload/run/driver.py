@@ -17,7 +17,12 @@ from trainload.run.estimated import adopt_estimate
 from trainload.run.recording import Recording, open_recording
 from trainload.run.request import RunProgress, RunRequest, RunResult
 from trainload.run.sampling.sampling import Sampling
-from trainload.run.workers.interrupts import Terminated, interrupts_ignored, signals_as_interrupts
+from trainload.run.workers.interrupts import (
+    Terminated,
+    interrupts_ignored,
+    signals_as_interrupts,
+    stopping_signal,
+)
 from trainload.run.workers.output import Echo, ScriptOutput
 from trainload.run.workers.processes import WorkerProcess, worker_command, worker_environment
 from trainload.workload import ScriptWorkload, WatchedWorkload, Workload
@@ -143,7 +148,7 @@ class _Driver:
         if self.worker is None:
             return 1
         try:
-            return self.worker.end(INTERRUPT_GRACE_S, signal.SIGINT)
+            return self.worker.end(INTERRUPT_GRACE_S, stopping_signal())
         except (KeyboardInterrupt, Terminated):
             return self.worker.end(0.0, signal.SIGKILL)
 

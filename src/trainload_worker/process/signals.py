@@ -48,8 +48,12 @@ class StopRequest:
         self._in_program = False
 
     def install(self) -> None:
-        """Takes over SIGINT and SIGTERM; SIGALRM only to end the patience with a hanging step."""
-        signal.signal(signal.SIGINT, self._on_signal)
+        """Takes over SIGINT and SIGTERM; SIGALRM only to end the patience with a hanging step.
+
+        SIGINT stays ignored where it was when we were started, as by `nohup … &`: so does Python.
+        """
+        if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._on_signal)
         signal.signal(signal.SIGTERM, self._on_signal)
 
     @contextlib.contextmanager

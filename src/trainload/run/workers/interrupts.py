@@ -11,6 +11,15 @@ class Terminated(BaseException):
     """SIGTERM or SIGHUP came; the text is the signal's name."""
 
 
+def stopping_signal() -> signal.Signals:
+    """What asks a worker to stop as Ctrl-C does: SIGINT, or SIGTERM where we ignore SIGINT.
+
+    A process started by one that ignores a signal ignores it too.
+    """
+    ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    return signal.SIGTERM if ignored else signal.SIGINT
+
+
 @contextmanager
 def signals_as_interrupts() -> Iterator[None]:
     """Within, SIGTERM and SIGHUP raise Terminated; only the main thread can arrange that."""

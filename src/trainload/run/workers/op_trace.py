@@ -15,7 +15,11 @@ from typing import Any, Literal, Protocol
 from trainload.checked import build_checked
 from trainload.errors import UsageError, WorkerError, WorkloadError
 from trainload.record import EventReader, LineReader, layout
-from trainload.run.workers.interrupts import Terminated, signals_as_interrupts
+from trainload.run.workers.interrupts import (
+    Terminated,
+    signals_as_interrupts,
+    stopping_signal,
+)
 from trainload.run.workers.processes import WorkerProcess
 from trainload.workload import ScriptWorkload, Training, Workload
 from trainload_worker.protocol.events import End, Event, OpTraceSaved, OpTraceStep, PhaseEdge
@@ -156,7 +160,7 @@ def follow_op_trace(
     try:
         said = _follow(process, events, request, show, start_s)
     except (KeyboardInterrupt, Terminated):
-        process.end(_GRACE_S, signal.SIGINT)
+        process.end(_GRACE_S, stopping_signal())
         raise
     finally:
         process.sweep()
