@@ -26,8 +26,9 @@ WHEEL_TESTS := tests/worker/frameworks/fake_step/test_op_trace.py tests/cli/test
 
 .PHONY: demo test test-wheels test-ray chaos lint environments tests bench clean
 
-# Minutes that `make chaos` takes, shared among its parts.
+# Minutes that `make chaos` takes, shared among its parts; with FULL=1 it goes by counts instead.
 MINUTES := 10
+FULL :=
 
 demo: $(VENV)/.demo-ready
 	@rm -rf demo && mkdir -p demo
@@ -100,7 +101,7 @@ test-ray:
 
 # Mutated directories, hostile scripts, kills, fuzzed options: exit 1 where one of them got through.
 chaos: $(VENV)/.test-ready
-	$(BIN)/python bench/chaos.py --minutes $(MINUTES)
+	$(BIN)/python bench/chaos.py $(if $(FULL),--full,--minutes $(MINUTES))
 
 bench: $(VENV)/.test-ready environments
 	$(BIN)/python bench/startup.py

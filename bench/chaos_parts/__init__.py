@@ -1,1 +1,1 @@
-"""What `make chaos` tries: one module a part, each with `run(minutes, seed) -> Tally`."""
+"""What `make chaos` tries: one module a part, each with `run(minutes, seed, count) -> Tally`."""

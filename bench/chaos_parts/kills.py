@@ -48,13 +48,13 @@ GONE_S = 15.0
 """How long what a kill left behind may take to end."""
 
 
-def run(minutes: float, seed: int) -> Tally:
-    """Kills by chance, three runs at a time, while there is time."""
+def run(minutes: float, seed: int, count: int | None = None) -> Tally:
+    """Kills by chance, three runs at a time, while there is time and until there are `count`."""
     tally = Tally(part="kills")
     draw = random.Random(seed)
     until_s = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
-        while time.monotonic() < until_s:
+        while time.monotonic() < until_s and (count is None or tally.trials < count):
             plans = [_plan(draw) for _ in range(4 * AT_ONCE)]
             places = [Path(folder) / str(tally.trials + n) for n in range(len(plans))]
             for seen in pool.map(lambda place, plan: _try(place, *plan), places, plans):

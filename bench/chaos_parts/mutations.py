@@ -7,6 +7,7 @@ python bench/chaos_parts/mutations.py --seed 1 --case 4711    # one again, with 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import random
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -31,23 +32,36 @@ SILENT_S = 300.0
 FEWEST_MINUTES = 0.05
 
 
-def run(minutes: float, seed: int, *, cases: int | None = None, workers: int = 2) -> Tally:
-    """Read mutated directories for so long, or `cases` of them; the same seed gives the same."""
+def run(minutes: float, seed: int, count: int | None = None, *, workers: int = 2) -> Tally:
+    """Read mutated directories for so long, at most `count`; the same seed gives the same."""
     tally = Tally(part="mutations")
     kinds: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(dir=_fast_folder(), prefix="trainload-mutations-") as folder:
-        from chaos_parts.mutation_bases import make_bases
-
-        home = Path(folder)
-        make_bases(home / "bases")
+    with _home() as home:
         until = time.monotonic() + 60 * max(minutes, FEWEST_MINUTES)
-        readers = [_Reader(home, seed, at, workers, until, cases) for at in range(workers)]
+        readers = [_Reader(home, seed, at, workers, until, count) for at in range(workers)]
         while any(not reader.done for reader in readers):
             for reader in readers:
                 reader.hear(tally, kinds)
     told = ", ".join(f"{kind} {count:,}" for kind, count in sorted(kinds.items()))
     print(f"mutations: seed {seed}, {tally.trials:,} directories ({told})", flush=True)
     return tally
+
+
+@contextlib.contextmanager
+def _home() -> Iterator[Path]:
+    """A folder with the bases, in which the tables that are known from now on are kept too."""
+    from chaos_parts.mutation_bases import make_bases
+
+    kept = os.environ.get("XDG_CACHE_HOME")
+    with tempfile.TemporaryDirectory(dir=_fast_folder(), prefix="trainload-mutations-") as folder:
+        os.environ["XDG_CACHE_HOME"] = str(Path(folder, "cache"))
+        try:
+            make_bases(Path(folder, "bases"))
+            yield Path(folder)
+        finally:
+            os.environ.pop("XDG_CACHE_HOME")
+            if kept is not None:
+                os.environ["XDG_CACHE_HOME"] = kept
 
 
 class _Reader:
@@ -135,13 +149,34 @@ def _read_cases(
     from chaos_parts.mutation_reads import forget_peak, peak_mb
 
     case = first
+    terminal = _own_terminal(home / f"terminal-{first}-{os.getpid()}")
     while time.monotonic() < until and (cases is None or case < cases):
         pipe.send(case)
         forget_peak()
         kind, words, defects = read_case(home, seed, case)
+        if said := terminal():
+            defects.append(("library_aborts", f"on the terminal: {said}"))
         pipe.send((case, kind, words, defects, peak_mb()))
         case += stride
     pipe.send(None)
+
+
+def _own_terminal(path: Path) -> Callable[[], str]:
+    """Standard error of this process into a file; what was written there since the last call.
+
+    Our commands' own words go another way: what comes here is a library's, from below Python.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(descriptor, 2)
+    seen = 0
+
+    def fresh() -> str:
+        nonlocal seen
+        said = os.pread(descriptor, 2000, seen)
+        seen = os.fstat(descriptor).st_size
+        return said.decode("utf-8", "replace")[:300]
+
+    return fresh
 
 
 def read_case(
@@ -186,12 +221,9 @@ def _fast_folder() -> str | None:
 
 
 def _replay(seed: int, case: int) -> Tally:
-    from chaos_parts.mutation_bases import make_bases
-
     tally = Tally(part="mutations", trials=1)
-    with tempfile.TemporaryDirectory(dir=_fast_folder()) as folder:
-        make_bases(Path(folder) / "bases")
-        kind, words, defects = read_case(Path(folder), seed, case)
+    with _home() as home:
+        kind, words, defects = read_case(home, seed, case)
     print(f"{kind}: {words}")
     for defect, told in defects:
         tally.complain(defect, told)
@@ -210,7 +242,7 @@ def main() -> int:
     if asked.case is not None:
         tally = _replay(asked.seed, asked.case)
     else:
-        tally = run(asked.minutes, asked.seed, cases=asked.cases, workers=asked.workers)
+        tally = run(asked.minutes, asked.seed, asked.cases, workers=asked.workers)
     print(render_table([tally]))
     return int(tally.broken)
 

@@ -46,10 +46,9 @@ class WouldRun(TrainloadError):
     """A training would begin here."""
 
 
-def run(minutes: float, seed: int) -> Tally:
-    """Command lines by chance while there is time."""
-    until_s = time.monotonic() + 60 * minutes
-    return fuzz(seed, until_s=until_s)
+def run(minutes: float, seed: int, count: int | None = None) -> Tally:
+    """Command lines by chance while there is time, at most `count`."""
+    return fuzz(seed, count=count, until_s=time.monotonic() + 60 * minutes)
 
 
 def fuzz(seed: int, *, count: int | None = None, until_s: float = float("inf")) -> Tally:

@@ -44,8 +44,16 @@ class Ran:
     peak_mb: float
 
 
-def run(minutes: float, seed: int) -> Tally:
-    """Every script with its words shown, then quiet, in an order by chance, while there is time."""
+def count_scripts() -> int:
+    """How many there are."""
+    return sum(1 for _ in SCRIPTS.glob("*.py"))
+
+
+def run(minutes: float, seed: int, count: int | None = None) -> Tally:
+    """Every script with its words shown, then quiet, in an order by chance, while there is time.
+
+    At most `count` of them.
+    """
     tally = Tally(part="scripts")
     until_s = time.monotonic() + 60 * minutes
     draw = random.Random(seed)
@@ -54,7 +62,7 @@ def run(minutes: float, seed: int) -> Tally:
             scripts = sorted(SCRIPTS.glob("*.py"))
             draw.shuffle(scripts)
             for script in scripts:
-                if time.monotonic() >= until_s:
+                if time.monotonic() >= until_s or tally.trials == count:
                     return tally
                 with tempfile.TemporaryDirectory() as folder:
                     try_script(script, mode, Path(folder), tally)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 PEAK_LIMIT_MB = 500.0
 """Memory that one process of ours may reach while it reads or records."""
 
-_DEFECTS = ("tracebacks", "hangs", "invalid_json", "touched_outside", "runs_lost")
-_KNOWN = "library_aborts"
-_COLUMNS = ("trials", *_DEFECTS, _KNOWN)
+_DEFECTS = (
+    "tracebacks", "hangs", "invalid_json", "touched_outside", "runs_lost", "library_aborts",
+)  # fmt: skip
+_COLUMNS = ("trials", *_DEFECTS)
 _KEPT_COMPLAINTS = 20
 
 
@@ -28,15 +29,14 @@ class Tally:
     runs_lost: int = 0
     """Runs that ended otherwise than without us, or whose record does not read back so."""
     library_aborts: int = 0
-    """Times that a library ended the process from below Python: told, and none of our defects
-    (SECURITY.md)."""
+    """Times that a library ended a process of ours from below Python, or wrote to its terminal."""
     peak_mb: float | None = None
     """Highest resident memory of a process of ours; None where it was not measured."""
     complaints: list[str] = field(default_factory=list)
 
     def complain(self, defect: str, what: str) -> None:
         """Count one defect by the name of its field, and keep its words."""
-        assert defect in (*_DEFECTS, _KNOWN), defect
+        assert defect in _DEFECTS, defect
         setattr(self, defect, getattr(self, defect) + 1)
         if len(self.complaints) < _KEPT_COMPLAINTS:
             self.complaints.append(f"{defect}: {what}")

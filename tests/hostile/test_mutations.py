@@ -47,7 +47,7 @@ def change(path: Path, frame: pl.DataFrame) -> None:
 
 
 def test_mutated_directories_are_read_or_refused_in_one_line() -> None:
-    tally = run_mutations(5.0, 1, cases=CASES, workers=1)
+    tally = run_mutations(5.0, 1, CASES, workers=1)
     assert tally.trials == CASES
     assert not tally.broken, "\n".join(tally.complaints)
 
