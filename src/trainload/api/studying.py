@@ -69,7 +69,7 @@ def run_study(
     folder = Path(out) / study.name
     with held(folder):
         made = plan_study(study, Path(out), elsewhere=on is not None)
-        save_plan(folder, study, [(cell, made.costs[cell.identity].seconds) for cell in made.cells])
+        save_plan(folder, study, ((one, made.costs[one.identity].seconds) for one in made.cells))
         forget_parts(folder)
         if on != "slurm":
             check_not_queued(folder)

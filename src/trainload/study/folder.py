@@ -6,8 +6,9 @@ import errno
 import fcntl
 import json
 import os
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import yaml
 
 from trainload.errors import RecordError, StudyError
-from trainload.files import write_whole
+from trainload.files import replacing, write_whole
 from trainload.record import DirectoryLock
 from trainload.study.cells import Cell
 from trainload.study.file import StudyFile, parse_study
@@ -34,29 +35,25 @@ class KnownCell:
     """A cell as the folder keeps it: enough to tell how far the study is."""
 
     identity: str
-    factors: dict[str, Any]
     title: str
     seconds: float | None
     """What one run of it was estimated to take."""
 
 
-def save_plan(folder: Path, study: StudyFile, cells: Sequence[tuple[Cell, float | None]]) -> None:
+def save_plan(folder: Path, study: StudyFile, cells: Iterable[tuple[Cell, float | None]]) -> None:
     """Leave the study and its cells in its folder; RecordError where that is refused."""
-    lines = [
-        json.dumps(
-            {
-                "identity": cell.identity,
-                "factors": dict(cell.factors),
-                "title": cell.title,
-                "seconds": seconds,
-            }
-        )
-        for cell, seconds in cells
-    ]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / STUDY, copy_text(study).encode("utf-8"))
-        write_whole(folder / CELLS, ("\n".join(lines) + "\n").encode("utf-8"))
+        with replacing(folder / CELLS) as file:
+            for cell, seconds in cells:
+                line = {
+                    "identity": cell.identity,
+                    "factors": cell.factors,
+                    "title": cell.title,
+                    "seconds": seconds,
+                }
+                file.write(json.dumps(line).encode("utf-8") + b"\n")
         (folder / STOP).unlink(missing_ok=True)
     except OSError as error:
         raise RecordError(f"cannot write into {folder}: {error.strerror}") from error
@@ -78,15 +75,23 @@ def load_folder(folder: Path) -> tuple[StudyFile, list[KnownCell]]:
     if not (folder / STUDY).is_file() or not (folder / CELLS).is_file():
         raise StudyError(f"{folder} is no folder of a study: it has no {STUDY} and {CELLS}")
     study = parse_study(read_text(folder / STUDY), str(folder / STUDY))
-    return study, read_cells(folder)
+    return study, [cell for cell, _ in read_cells(folder)]
 
 
-def read_cells(folder: Path) -> list[KnownCell]:
-    """The cells that a study was planned with; RecordError where they are damaged."""
+def read_cells(folder: Path) -> Iterator[tuple[KnownCell, dict[str, Any]]]:
+    """The cells that a study was planned with, and the levels of each, one after the other.
+
+    RecordError where they are damaged.
+    """
     try:
-        lines = (folder / CELLS).read_text(encoding="utf-8").splitlines()
-        return [KnownCell(**json.loads(line)) for line in lines if line]
-    except (OSError, ValueError, TypeError) as error:
+        with (folder / CELLS).open(encoding="utf-8") as lines:
+            for line in lines:
+                told = json.loads(line) if line.strip() else None
+                if told is not None:
+                    factors = told.pop("factors")
+                    told["identity"] = sys.intern(told["identity"])
+                    yield KnownCell(**told), factors
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise RecordError(f"{folder / CELLS} is damaged: {error}; run the study again") from None
 
 

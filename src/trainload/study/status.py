@@ -5,7 +5,7 @@ Reads the folder alone, closes nothing and starts nothing: safe beside a study t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -115,7 +115,7 @@ def read_status(folder: Path) -> StudyStatus:
     )
 
 
-def _present(folder: Path, ended: Mapping[str, Entry], refused: Sequence[Entry]) -> list[Entry]:
+def _present(folder: Path, ended: Mapping[str, Entry], refused: Sequence[Entry]) -> Iterator[Entry]:
     """Runs whose directories are still there."""
     import os
 
@@ -123,7 +123,8 @@ def _present(folder: Path, ended: Mapping[str, Entry], refused: Sequence[Entry])
         names = set(os.listdir(folder / RUNS))  # noqa: PTH208 - thousands of names, no objects
     except FileNotFoundError:
         names = set()
-    return [*refused, *(entry for name, entry in ended.items() if name in names)]
+    yield from refused
+    yield from (entry for name, entry in ended.items() if name in names)
 
 
 def _in_slurm(folder: Path) -> dict[tuple[str, int], str]:
