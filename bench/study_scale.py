@@ -6,8 +6,8 @@
 own. Memory is that of the process after planning and reading 100 and 10,000 cells whose journal
 was written beforehand. Beside the time on the wall stands that of the processor, which other load
 on the machine does not stretch; for a cell it is all that the study's own process took, the looks
-at the running cell and its sealing included. With --out the study is kept, and gone on with. Exit status 1
-where a limit is passed.
+at the running cell and its sealing included. With --out the study is kept, and gone on with. Exit
+status 1 where a limit is passed.
 """
 
 from __future__ import annotations
