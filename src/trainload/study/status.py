@@ -52,6 +52,8 @@ class StudyStatus:
     """None where no run has ended yet and none was estimated."""
     runs: int
     """Run directories that have ended, those that do not count included."""
+    disturbed: int
+    """Counted runs beside more other load than `other_load` admits."""
     run_s: float
     energy_j: float | None
     stopping: bool
@@ -108,6 +110,7 @@ def read_status(folder: Path) -> StudyStatus:
         left=sum(left.values()),
         left_s=_left_s(cells, state, left),
         runs=state.runs,
+        disturbed=state.disturbed,
         run_s=state.run_s,
         energy_j=state.energy_j,
         stopping=is_asked_to_stop(folder),
