@@ -200,6 +200,7 @@ class _Run:
         if spec.validate_only:
             self._begin("validate")
             validate(spec, backend, self._events, prepared.start)
+            leave_ranks(backend, spec)
             self._end()
             return
         self._begin("train")

@@ -111,9 +111,16 @@ def complaint(text, name="study.yaml", **options):
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_file_line_and_key(text, expected):
-    said = complaint(text)
-    assert said.startswith(expected) and "\n" not in said
+def test_what_is_wrong_is_said_with_file_line_and_key(
+    text, expected, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    Path("study.yaml").write_text(text)
+    for verb in ("plan", "run"):
+        assert run_app(["study", verb, "study.yaml", "--out", "out"]) == 2
+        said = capsys.readouterr()
+        assert said.err.startswith(f"error: {expected}") and said.err.count("\n") == 1
+        assert said.out == "" and not list(Path("out").glob("*/runs/*"))
 
 
 def test_the_command_line_gets_one_line_and_status_2(tmp_path, capsys):

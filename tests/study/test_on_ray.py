@@ -114,6 +114,19 @@ def test_a_killed_driver_and_a_lost_node_lose_nothing(tmp_path, nodes):
 
 
 @ray
+def test_a_lost_node_leaves_the_json_pure(tmp_path, nodes):
+    one, _ = nodes
+    extra = one.add_node(num_cpus=1, object_store_memory=100 * 2**20)
+    process = start(write_study(tmp_path, 4, 2.0), tmp_path, f"ray:{one.address}", "--json")
+    wait_for_runs(tmp_path / "s", 3)
+    one.remove_node(extra, allow_graceful=False)
+    code, out, err = ended(process)
+    assert code == 0 and json.loads(out)["done"] == 4
+    # Ray itself tells of the node, at a place where it is in nobody's way.
+    assert "(raylet)" in err
+
+
+@ray
 def test_ctrl_c_and_stop_end_a_session_on_nodes(tmp_path, nodes):
     file = write_study(tmp_path, 6, 2.0)
     process = start(file, tmp_path, f"ray:{nodes[0].address}")

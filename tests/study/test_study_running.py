@@ -207,6 +207,27 @@ def test_ctrl_c_leaves_a_record_and_the_same_command_goes_on(tmp_path):
     assert run_study(file, out=tmp_path).result.ran == 2
 
 
+def test_ctrl_c_while_it_waits_for_quiet(tmp_path):
+    more = "cool_down: {load_fraction: 1.0e-9, limit_s: 120}\n"
+    file = write(tmp_path)
+    file.write_text(file.read_text().replace("cool_down: false\n", more))
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            process = start_study(file, tmp_path)
+            deadline = time.monotonic() + 30
+            while not (tmp_path / "s" / "ledger.jsonl").exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            busy.kill()
+    assert process.returncode == 1 and "interrupted; the same command goes on" in out
+    assert "Traceback" not in err and runs_of(tmp_path) == []
+    found = status(tmp_path / "s")
+    assert (found.planned, found.done, found.running) == (2, 0, 0)
+
+
 def test_stop_finishes_the_running_cell(tmp_path, capsys):
     file = write(tmp_path, fake="{step_s: 1.5}")
     assert not (tmp_path / "s").exists()
@@ -249,11 +270,18 @@ def test_what_cannot_fit_is_said_before(tmp_path):
 
 def test_the_machine_settles_between_runs(tmp_path):
     loads = iter([0.9, 0.5, 0.1])
-    found = wait_until_settled(CoolDown(limit_s=60), load=lambda _s: next(loads))
+    said = []
+    found = wait_until_settled(CoolDown(limit_s=60), load=lambda _s: next(loads), tell=said.append)
     assert found.in_time and found.load_fraction == 0.1 and found.words is None
+    assert (
+        len(said) == 2 and "load 90.0 %, 25.0 % asked" in said[0] and "of at most 1 min" in said[0]
+    )
     warm = replace(CoolDown(limit_s=60), temperature_celsius=60.0)
     degrees = iter([80.0, 61.0, 55.0])
-    found = wait_until_settled(warm, load=lambda _s: 0.0, temperature=lambda: next(degrees))
+    found = wait_until_settled(
+        warm, load=lambda _s: 0.0, temperature=lambda: next(degrees), tell=said.append
+    )
+    assert "quiet machine: 61 °C, 60 °C asked" in said[-1]
     assert found.in_time and found.temperature_celsius == 55.0
     found = wait_until_settled(CoolDown(limit_s=0.01), load=lambda _s: time.sleep(0.02) or 0.9)
     assert not found.in_time and "at load 90" in found.words

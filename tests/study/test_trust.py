@@ -88,6 +88,7 @@ def test_a_disturbed_run_is_repeated_and_then_the_least_disturbed_counts():
     calm = StudyState(keys, None)
     calm.take([entry("a", other_load_fraction=0.3), entry("b", other_load_fraction=0.0)])
     assert calm.cells["c"].repetitions[0].accepted == "b"
+    assert (state.disturbed, calm.disturbed) == (1, 0)
 
 
 def test_untrusted_runs_end_a_cell_only_after_their_repeats():

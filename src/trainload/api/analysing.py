@@ -136,9 +136,9 @@ def _planned_cells(
     from trainload.study.folder import CELLS, read_cells
 
     reasons = {cell: reason for cell, reason in verdicts.values() if reason}
-    for cell in read_cells(folder) if (folder / CELLS).is_file() else ():
+    for cell, factors in read_cells(folder) if (folder / CELLS).is_file() else ():
         yield PlannedCell(
-            identity=cell.identity, factors=cell.factors, reason=reasons.get(cell.identity)
+            identity=cell.identity, factors=factors, reason=reasons.get(cell.identity)
         )
 
 

@@ -69,7 +69,7 @@ def run_study(
     folder = Path(out) / study.name
     with held(folder):
         made = plan_study(study, Path(out), elsewhere=on is not None)
-        save_plan(folder, study, [(cell, made.costs[cell.identity].seconds) for cell in made.cells])
+        save_plan(folder, study, ((one, made.costs[one.identity].seconds) for one in made.cells))
         forget_parts(folder)
         if on != "slurm":
             check_not_queued(folder)
@@ -99,12 +99,14 @@ def stop(folder: str | Path) -> bool:
 
 def _runner(study: StudyFile, made: StudyPlan, show: Show | None) -> Callable[[Task], Run]:
     titles = {cell.identity: cell.title for cell in made.cells}
+    wanted = made.runs - made.settled
     number = 0
 
     def run_task(task: Task) -> Run:
         nonlocal number
         number += 1
-        head = f"{study.name}: run {number}, {titles[task.place.cell]}"
+        # More where cells are repeated until it is enough, or a run did not count.
+        head = f"{study.name}: run {number} of {max(number, wanted)}, {titles[task.place.cell]}"
 
         def tell(progress: RunProgress) -> None:
             if show is not None:

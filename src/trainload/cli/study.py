@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,7 +96,7 @@ def run_verb(
     """
     from trainload.api.studying import run_study
 
-    with ProgressLine(quiet=quiet or as_json) as line:
+    with ProgressLine(quiet=quiet or as_json) as line, _others_on_stderr():
         session = run_study(
             file,
             out=out,
@@ -194,6 +197,23 @@ def schema_verb(
     from trainload.study.schema import run_schema, study_schema
 
     typer.echo(json.dumps(run_schema() if of_run else study_schema(), indent=1))
+
+
+@contextmanager
+def _others_on_stderr() -> Iterator[None]:
+    """Within, what a library prints goes to standard error: Ray tells of lost nodes on ours."""
+    if sys.stdout is None or sys.stderr is None:
+        yield  # started with a closed stream
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _split_options(text: str) -> list[str]:

@@ -51,6 +51,8 @@ class StatusLike(Protocol):
     @property
     def runs(self) -> int: ...
     @property
+    def disturbed(self) -> int: ...
+    @property
     def run_s(self) -> float: ...
     @property
     def energy_j(self) -> float | None: ...
@@ -103,7 +105,10 @@ def render_status(status: StatusLike, most: int | None) -> str:
     spent = f"{status.runs} runs took {render_seconds(status.run_s)}"
     if status.energy_j is not None:
         spent += f" and {render_value('energy_j', status.energy_j)}"
-    lines = [render_line(status), spent, "", render_columns(titles, rows, {2, 3})]
+    lines = [render_line(status), spent]
+    if status.disturbed:
+        lines.append(f"{status.disturbed} of them count though other work took much of the machine")
+    lines += ["", render_columns(titles, rows, {2, 3})]
     if len(shown) < len(cells):
         lines.append(f"… and {len(cells) - len(shown)} cells more; --all lists them")
     return "\n".join(lines)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 _PERCENT = "ratio - 1"
+_TIMES = 10.0
+"""Ratio from which `×224` says more than a percentage."""
 
 
 def render_study(
@@ -76,14 +78,18 @@ def _text(value: Any) -> str:
 
 
 def _percent(effects: pl.DataFrame) -> pl.DataFrame:
-    """Ratios as percentages, differences as they are."""
+    """Ratios as percentages, large ones as multiples, differences as they are."""
     rows = effects.to_dicts()
     for row in rows:
         for name in ("effect", "low", "high"):
             value = row[name]
             ratio = value is not None and row["scale"] == _PERCENT
-            row[name] = f"{value:+.1%}" if ratio else _text(value)
+            row[name] = _change(value) if ratio else _text(value)
     return type(effects)(rows, schema={**dict.fromkeys(effects.columns)}, infer_schema_length=None)
+
+
+def _change(value: float) -> str:
+    return f"×{value + 1:,.0f}" if value + 1 >= _TIMES else f"{value:+.1%}"
 
 
 def _unstable(cells: pl.DataFrame) -> Text | None:

@@ -50,8 +50,9 @@ def wait_until_settled(
     load: Callable[[float], float | None] | None = None,
     temperature: Callable[[], float | None] | None = None,
     stopped: Callable[[], bool] = lambda: False,
+    tell: Callable[[str], None] = lambda _text: None,
 ) -> Settled:
-    """Wait for quiet, `limit_s` at most; at once where the limit is 0."""
+    """Wait for quiet, `limit_s` at most; at once where the limit is 0. `tell` hears what for."""
     start_s = time.monotonic()
     if wanted.limit_s == 0:
         return Settled(waited_s=0.0, load_fraction=None, temperature_celsius=None, in_time=True)
@@ -69,6 +70,19 @@ def wait_until_settled(
             return Settled(
                 waited_s=waited_s, load_fraction=seen, temperature_celsius=degrees, in_time=quiet
             )
+        tell(_waiting(wanted, seen, degrees if warm else None, waited_s))
+
+
+def _waiting(wanted: CoolDown, load: float | None, degrees: float | None, waited_s: float) -> str:
+    """What is waited for, and for how long at most."""
+    said = []
+    if load is not None and load > wanted.load_fraction:
+        asked = render_percent(wanted.load_fraction)
+        said.append(f"load {render_percent(load)}, {asked} asked")
+    if degrees is not None:
+        said.append(f"{degrees:.0f} °C, {wanted.temperature_celsius:g} °C asked")
+    spent = f"{render_seconds(waited_s)} of at most {render_seconds(wanted.limit_s)}"
+    return f"waiting for a quiet machine: {'; '.join(said)} · {spent}"
 
 
 def read_load(over_s: float) -> float | None:

@@ -104,10 +104,11 @@ class _Checker:
         self._frameworks: dict[tuple[str, str | None], TrainloadError | None] = {}
 
     def problem(self, cell: Cell) -> TrainloadError | None:
+        values = cell.values
         try:
             if not self._elsewhere:
-                self._check_framework(cell.values)
-            request_of(cell.values, self._machine, elsewhere=self._elsewhere)
+                self._check_framework(values)
+            request_of(values, self._machine, elsewhere=self._elsewhere)
         except TrainloadError as error:
             return error
         return None

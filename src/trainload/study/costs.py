@@ -30,6 +30,8 @@ CORE_FLOP_PER_S = 20e9
 GPU_FLOP_PER_S = 10e12
 LAYER_S = 40e-6
 """What starting one layer's forward, backward and update takes at least."""
+MOST_STEPS = 1024
+"""Counted steps that are remembered for cells that share them."""
 RUN_BYTES, SECOND_BYTES = 60_000, 2_000
 """Of a run directory, and of each second at ten samples a second, sealed."""
 
@@ -72,13 +74,14 @@ class CostEstimator:
 
     def estimate(self, cell: Cell) -> CostEstimate:
         """What one run of the cell will take."""
-        request = request_of(cell.values, self._machine, elsewhere=self._elsewhere)
+        values = cell.values
+        request = request_of(values, self._machine, elsewhere=self._elsewhere)
         if not isinstance(request.workload, Workload):
             return CostEstimate(
                 seconds=None, disk_bytes=None, memory_bytes=None, capacity_bytes=None
             )
         step = self._step(request.workload)
-        seconds = _seconds(request, request.workload, step, cell.values)
+        seconds = _seconds(request, request.workload, step, values)
         return CostEstimate(
             seconds=seconds,
             disk_bytes=round(RUN_BYTES + SECOND_BYTES * seconds * request.rate_hz / 10),
@@ -100,6 +103,8 @@ class CostEstimator:
             default=str,
         )
         if mark not in self._steps:
+            if len(self._steps) >= MOST_STEPS:
+                self._steps.clear()
             found = estimate_step(
                 workload.graph,
                 batch_size=training.batch_size,

@@ -6,8 +6,9 @@ import errno
 import fcntl
 import json
 import os
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import yaml
 
 from trainload.errors import RecordError, StudyError
-from trainload.files import write_whole
+from trainload.files import replacing, write_whole
 from trainload.record import DirectoryLock
 from trainload.record.inside import LARGEST_LINES_BYTES, open_inside, read_inside, split_lines
 from trainload.record.lines import parse_line
@@ -37,29 +38,39 @@ class KnownCell:
     """A cell as the folder keeps it: enough to tell how far the study is."""
 
     identity: str
-    factors: dict[str, Any]
     title: str
     seconds: float | None
     """What one run of it was estimated to take."""
 
 
-def save_plan(folder: Path, study: StudyFile, cells: Sequence[tuple[Cell, float | None]]) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _CellLine:
+    """A cell as it is written."""
+
+    identity: str
+    factors: dict[str, Any]
+    title: str
+    seconds: float | None
+
+    def cell(self) -> KnownCell:
+        identity = sys.intern(self.identity)
+        return KnownCell(identity=identity, title=self.title, seconds=self.seconds)
+
+
+def save_plan(folder: Path, study: StudyFile, cells: Iterable[tuple[Cell, float | None]]) -> None:
     """Leave the study and its cells in its folder; RecordError where that is refused."""
-    lines = [
-        json.dumps(
-            {
-                "identity": cell.identity,
-                "factors": dict(cell.factors),
-                "title": cell.title,
-                "seconds": seconds,
-            }
-        )
-        for cell, seconds in cells
-    ]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / STUDY, copy_text(study).encode("utf-8"))
-        write_whole(folder / CELLS, ("\n".join(lines) + "\n").encode("utf-8"))
+        with replacing(folder / CELLS) as file:
+            for cell, seconds in cells:
+                line = {
+                    "identity": cell.identity,
+                    "factors": cell.factors,
+                    "title": cell.title,
+                    "seconds": seconds,
+                }
+                file.write(json.dumps(line).encode("utf-8") + b"\n")
         (folder / STOP).unlink(missing_ok=True)
     except OSError as error:
         raise RecordError(f"cannot write into {folder}: {error.strerror}") from error
@@ -80,7 +91,8 @@ def load_folder(folder: Path) -> tuple[StudyFile, list[KnownCell]]:
     """The study of a folder and its cells; StudyError where it is none."""
     if not (folder / STUDY).is_file() or not (folder / CELLS).is_file():
         raise StudyError(f"{folder} is no folder of a study: it has no {STUDY} and {CELLS}")
-    return parse_study(_study_text(folder), str(folder / STUDY)), read_cells(folder)
+    study = parse_study(_study_text(folder), str(folder / STUDY))
+    return study, [cell for cell, _ in read_cells(folder)]
 
 
 def _study_text(folder: Path) -> str:
@@ -92,20 +104,22 @@ def _study_text(folder: Path) -> str:
         raise StudyError(f"{folder / STUDY} is no UTF-8 text: byte {error.start}") from None
 
 
-def read_cells(folder: Path) -> list[KnownCell]:
-    """The cells that a study was planned with; RecordError where they are damaged."""
-    found = []
+def read_cells(folder: Path) -> Iterator[tuple[KnownCell, dict[str, Any]]]:
+    """The cells that a study was planned with, and the levels of each, one after the other.
+
+    RecordError where they are damaged.
+    """
     try:
         with open_inside(folder / CELLS, largest_bytes=LARGEST_LINES_BYTES) as file:
             for number, (line, _) in enumerate(split_lines(file), 1):
                 if line != b"":
                     value = None if line is None else parse_line(line)
-                    found.append(build_checked(KnownCell, value, f"line {number}"))
+                    told = build_checked(_CellLine, value, f"line {number}")
+                    yield told.cell(), told.factors
     except OSError as error:
         raise RecordError(f"cannot read {folder / CELLS}: {error.strerror}") from error
     except CheckError as error:
         raise RecordError(f"{folder / CELLS} is damaged: {error}; run the study again") from None
-    return found
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -141,6 +142,8 @@ def _entry(told: dict[str, Any], figures: Collection[str] | None) -> Entry:
     if figures is not None:
         kept = {name: told["figures"][name] for name in figures if name in told["figures"]}
         told = {**told, "figures": kept}
+    # The same words in thousands of lines are kept once.
+    told = {**told, **{name: sys.intern(told[name]) for name in ("cell", "outcome", "verdict")}}
     return build_checked(Entry, told, "")
 
 

@@ -208,7 +208,9 @@ class _Session:
         if self.study.keys.drop_caches:
             drop_caches()
         settled = wait_until_settled(
-            self.study.keys.cool_down, stopped=lambda: is_asked_to_stop(self.folder)
+            self.study.keys.cool_down,
+            stopped=lambda: is_asked_to_stop(self.folder),
+            tell=lambda text: self.tell(f"{self.study.name}: {text}"),
         )
         if settled.words is not None:
             self.tell(settled.words)

@@ -137,6 +137,16 @@ class StudyState:
         """Mean length of a run so far; None before the first."""
         return self.run_s / self.timed_runs if self.timed_runs else None
 
+    @property
+    def disturbed(self) -> int:
+        """Accepted repetitions that were measured beside more other load than the file admits."""
+        limit = self.keys.other_load.limit_fraction
+        return sum(
+            one.accepted is not None and one.other_load is not None and one.other_load > limit
+            for cell in self.cells.values()
+            for one in cell.repetitions.values()
+        )
+
     def counts(self) -> Mapping[str, int]:
         """Settled repetitions of each cell that has any."""
         return {identity: cell.settled for identity, cell in self.cells.items()}

@@ -5,7 +5,7 @@ Reads the folder alone, closes nothing and starts nothing: safe beside a study t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -52,6 +52,8 @@ class StudyStatus:
     """None where no run has ended yet and none was estimated."""
     runs: int
     """Run directories that have ended, those that do not count included."""
+    disturbed: int
+    """Counted runs beside more other load than `other_load` admits."""
     run_s: float
     energy_j: float | None
     stopping: bool
@@ -108,6 +110,7 @@ def read_status(folder: Path) -> StudyStatus:
         left=sum(left.values()),
         left_s=_left_s(cells, state, left),
         runs=state.runs,
+        disturbed=state.disturbed,
         run_s=state.run_s,
         energy_j=state.energy_j,
         stopping=is_asked_to_stop(folder),
@@ -115,7 +118,7 @@ def read_status(folder: Path) -> StudyStatus:
     )
 
 
-def _present(folder: Path, ended: Mapping[str, Entry], refused: Sequence[Entry]) -> list[Entry]:
+def _present(folder: Path, ended: Mapping[str, Entry], refused: Sequence[Entry]) -> Iterator[Entry]:
     """Runs whose directories are still there."""
     import os
 
@@ -123,7 +126,8 @@ def _present(folder: Path, ended: Mapping[str, Entry], refused: Sequence[Entry])
         names = set(os.listdir(folder / RUNS))  # noqa: PTH208 - thousands of names, no objects
     except (FileNotFoundError, NotADirectoryError):
         names = set()
-    return [*refused, *(entry for name, entry in ended.items() if name in names)]
+    yield from refused
+    yield from (entry for name, entry in ended.items() if name in names)
 
 
 def _in_slurm(folder: Path) -> dict[tuple[str, int], str]:

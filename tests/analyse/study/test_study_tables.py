@@ -60,7 +60,10 @@ def test_one_repetition_says_nothing():
     ]
     assert set(effect_table(study, "step_s")["verdict"]) == {"says nothing"}
     assert interaction_table(study, "step_s") is None
-    assert set(best_table(study, "step_s")["standing"]) == {"best", "says nothing"}
+    assert set(best_table(study, "step_s")["standing"]) == {
+        "first, says nothing",
+        "says nothing",
+    }
 
 
 def test_effects_are_ratios_to_the_base_with_a_verdict():

@@ -13,6 +13,7 @@ from trainload.analyse.study.tidy import TidyStudy, cell_title
 if TYPE_CHECKING:
     import polars as pl
 
+SILENT = "says nothing"
 _HIGHER = ("accuracy", "_per_s", "top1", "top5")
 
 
@@ -24,7 +25,8 @@ def higher_is_better(metric: str) -> bool:
 def best_table(study: TidyStudy, metric: str, *, highest: bool | None = None) -> pl.DataFrame:
     """Cells from the best median on, each compared with the first; corrected together (Holm).
 
-    `standing`: best, not distinguishable from it, worse, or says nothing (too few repetitions).
+    `standing`: best, not distinguishable from it, worse, or says nothing (too few repetitions);
+    `first, says nothing` where it can be told from none.
     """
     import polars as pl
 
@@ -45,11 +47,9 @@ def best_table(study: TidyStudy, metric: str, *, highest: bool | None = None) ->
             }
         )
     others = [mean_difference([(cells[levels], cells[order[0]])]) for levels in order[1:]]
-    first = {"standing": "best"}
-    told = [
-        first,
-        *({**row, "standing": _standing(row["verdict"])} for row in judge(others, logs=logs)),
-    ]
+    told = [{**row, "standing": _standing(row["verdict"])} for row in judge(others, logs=logs)]
+    silent = bool(told) and all(row["standing"] == SILENT for row in told)
+    told.insert(0, {"standing": f"first, {SILENT}" if silent else "best"})
     schema: dict[str, Any] = {
         **dict.fromkeys(("cell", *study.factors), pl.String),
         "n": pl.Int64,
