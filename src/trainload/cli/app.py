@@ -44,6 +44,7 @@ _VERBS = (
     "seal",
     "report",
     "analyse",
+    "compare",
     "collect",
     "models",
     "subset",
