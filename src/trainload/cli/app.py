@@ -45,6 +45,7 @@ _VERBS = (
     "report",
     "analyse",
     "compare",
+    "history",
     "collect",
     "models",
     "subset",
