@@ -3,8 +3,8 @@
     python bench/scripts/planted_case.py --plant body.conv1:repeat --amount 0.6 --steps 120
 
 `repeat` does the layer's own forward again, without gradients, on `amount` batches (0.6: once, on
-six tenths); `sleep` stands still in its forward for `amount` seconds; `spin` counts in Python for as
-long; `synchronise` waits for the device, then as `sleep`; `backward` repeats the layer's forward
+six tenths); `sleep` stands still in its forward for `amount` seconds; `spin` counts in Python for
+as long; `synchronise` waits for the device, then as `sleep`; `backward` repeats the layer's forward
 work in its backward pass. `--calibrate FILE` measures instead what a step and each layer take.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from pathlib import Path
 
 from rich.console import Group, RenderableType
@@ -23,7 +24,7 @@ def sparkline(values: list[float], width: int = _WIDEST) -> str:
     """One bar a value, of more than `width` the mean of neighbours."""
     if len(values) > width:
         edges = [round(at * len(values) / width) for at in range(width + 1)]
-        parts = [values[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+        parts = [values[a:b] for a, b in pairwise(edges)]
         values = [math.fsum(part) / len(part) for part in parts]
     if not values:
         return ""
