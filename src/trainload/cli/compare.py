@@ -93,6 +93,7 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
         "metrics": [asdict(one) for one in found.metrics],
         **facts,
         "layers": [asdict(one) for one in found.layers],
+        "shared_fraction": found.shared_fraction,
         "notes": list(found.notes),
     }
 

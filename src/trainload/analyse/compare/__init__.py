@@ -6,7 +6,8 @@ Values in, values out: no file is opened and nothing drawn here.
 from trainload.analyse.compare.against import compare_sides
 from trainload.analyse.compare.cells import identity_of
 from trainload.analyse.compare.facts import surroundings_of
-from trainload.analyse.compare.layers import NOT_EXPLAINED, parts_of
+from trainload.analyse.compare.layers import parts_of
+from trainload.analyse.compare.parts import NOT_EXPLAINED
 from trainload.analyse.compare.spread import Known
 from trainload.analyse.compare.values import (
     LEVEL,

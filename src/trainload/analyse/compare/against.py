@@ -33,7 +33,8 @@ def compare_sides(
     a = replace(a, runs=tuple(run for run in a.runs if run.name in used["a"]))
     b = replace(b, runs=tuple(run for run in b.runs if run.name in used["b"]))
     metrics = compare_metrics(pairs, known, margin=margin, first=first)
-    layers, notes = compare_layers(pairs, metrics[0], margin=margin)
+    explained = compare_layers(pairs, metrics[0], margin=margin)
+    notes = explained.notes
     if unpaired:
         notes = (*notes, f"{len(unpaired)} cells are on one side alone: {_listed(unpaired)}")
     for side in (a, b):
@@ -49,7 +50,8 @@ def compare_sides(
         metrics=metrics,
         configuration=compare_configuration(a, b),
         environment=compare_environment(a, b),
-        layers=layers,
+        layers=explained.rows,
+        shared_fraction=explained.shared_fraction,
         notes=notes,
     )
 

@@ -103,8 +103,13 @@ class LayerDifference:
     difference_s: float
     low_s: float | None = None
     high_s: float | None = None
-    """At LEVEL for all parts together; None with a single run on a side."""
+    """Bounds of the difference; None with a single run on a side."""
+    own_s: float | None = None
+    """What is left of it when the change that all parts share is taken away."""
+    own_low_s: float | None = None
+    own_high_s: float | None = None
     verdict: Verdict = "inconclusive"
+    """Decided where the difference or the part's own change is; all parts together at LEVEL."""
     change: Literal["new", "vanished"] | None = None
     """`new` exists in B alone, `vanished` in A alone."""
     operation: str | None = None
@@ -129,7 +134,10 @@ class Comparison:
     configuration: FactDifferences
     environment: FactDifferences
     layers: tuple[LayerDifference, ...]
-    """Decided ones first, then by size; they sum to the difference of the step time."""
+    """Decided ones first, then by own change; they sum to the difference of the step time."""
+    shared_fraction: float | None = None
+    """By how much all parts changed alike, as a slower clock or other load does; None of no layers.
+    """
     notes: tuple[str, ...] = ()
     level: float = LEVEL
 

@@ -66,7 +66,8 @@ def _layers(found: Comparison) -> list[str]:
     )
     figure = f'<figure>{icicle}<p class="quiet">{words}</p></figure>' if icicle else ""
     table = _table(wording.LAYER_TITLES, rows, "Where the difference lies", range(2, 6))
-    return ["<h3>Where the difference lies</h3>", figure, table]
+    shared = f"<p>{escape(wording.shared_line(found))}</p>"
+    return ["<h3>Where the difference lies</h3>", figure, shared, table]
 
 
 def _table(

@@ -19,6 +19,7 @@ def render_markdown(found: Comparison, failures: Sequence[str] = ()) -> str:
     rows = wording.layer_rows(found, _MOST_LAYERS)
     if rows:
         lines += ["", "**Where the difference lies**", "", *_table(wording.LAYER_TITLES, rows)]
+        lines += ["", _text(wording.shared_line(found))]
     for title, facts in wording.fact_tables(found):
         lines += [
             "",

@@ -27,6 +27,7 @@ def render_comparison(found: Comparison, *, every: bool = False, layers: int = 1
     rows = wording.layer_rows(found, layers)
     if rows:
         parts.append(_table("Where the difference lies", wording.LAYER_TITLES, rows, 2, 5))
+        parts.append(Text(wording.shared_line(found)))
     for title, facts in wording.fact_tables(found):
         shown = _table(title.capitalize(), wording.FACT_TITLES, facts, 9, 9)
         parts.append(shown if facts else Text(title.capitalize()))

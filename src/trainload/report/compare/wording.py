@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trainload.analyse.compare import Comparison, LayerDifference, MetricDifference
+from trainload.analyse.compare import NOT_EXPLAINED, Comparison, LayerDifference, MetricDifference
 from trainload.report.wording import clean_text, render_figure
 from trainload.units import MISSING, render_percent, render_seconds
 
 METRIC_TITLES = ("metric", "A", "B", "B − A", "%", "interval of the difference", "n", "verdict")
-LAYER_TITLES = ("layer", "phase", "A", "B", "B − A", "interval", "verdict", "operation")
+LAYER_TITLES = ("layer", "phase", "A", "B", "B − A", "of its own", "verdict", "operation")
 FACT_TITLES = ("what", "A", "B")
 UNDECIDED = "~"
+_ROUNDING_S = 1e-12
+"""Seconds that come from adding floats, not from a clock."""
 
 
 def headline(found: Comparison) -> str:
@@ -73,8 +75,9 @@ def signed(name: str, value: float | None) -> str:
     """A difference with its sign."""
     if value is None:
         return MISSING
-    text = render_figure(name, abs(value))
-    return text if value == 0 else f"{'+' if value > 0 else '−'}{text}"
+    small = name == "step_s" and abs(value) < _ROUNDING_S
+    text = render_figure(name, 0.0 if small else abs(value))
+    return text if value == 0 or small else f"{'+' if value > 0 else '−'}{text}"
 
 
 def interval(name: str, low: float | None, high: float | None) -> str:
@@ -102,7 +105,7 @@ def layer_rows(found: Comparison, most: int | None = None) -> list[tuple[str, ..
 
 
 def _layer_row(part: LayerDifference) -> tuple[str, ...]:
-    verdict = part.change or ("" if part.path == "not explained" else verdict_word(part.verdict))
+    verdict = part.change or ("" if part.path == NOT_EXPLAINED else verdict_word(part.verdict))
     operation = ""
     if part.operation is not None:
         operation = f"{clean_text(part.operation)} {signed('step_s', part.operation_s)}"
@@ -112,9 +115,27 @@ def _layer_row(part: LayerDifference) -> tuple[str, ...]:
         render_seconds(part.a_s),
         render_seconds(part.b_s),
         signed("step_s", part.difference_s),
-        "" if part.path == "not explained" else interval("step_s", part.low_s, part.high_s),
+        "" if part.path == NOT_EXPLAINED else _own(part),
         verdict,
         operation,
+    )
+
+
+def _own(part: LayerDifference) -> str:
+    """The change beyond what all parts share, with its interval."""
+    if part.own_s is None or part.own_low_s is None:
+        return UNDECIDED
+    bounds = interval("step_s", part.own_low_s, part.own_high_s)
+    return f"{signed('step_s', part.own_s)} ({bounds})"
+
+
+def shared_line(found: Comparison) -> str:
+    """What all parts have in common, and what the columns mean."""
+    if found.shared_fraction is None:
+        return ""
+    return (
+        f"All parts alike changed by {100 * found.shared_fraction:+.1f} %, as clocks and other "
+        "load change them; `of its own` is what a part changed beyond that."
     )
 
 
