@@ -5,7 +5,8 @@
 
 Sets of 2, 3, 4 and 6 runs are drawn again and again, without putting back within one comparison.
 A comparison is clean when no metric has a verdict of difference; parts of the step are counted
-beside. Wanted: 19 of 20 clean. `--keep ROW` puts the figures under docs/measurements (bench/raw.py).
+beside. Wanted: 19 of 20 clean. `--keep ROW` puts the figures under docs/measurements
+(bench/raw.py).
 """
 
 import argparse
@@ -76,13 +77,15 @@ def main() -> None:
     choose = random.Random(words.seed)
     sizes = [size for size in SIZES if 2 * size <= len(pool)]
     rows = [draw(pool, size, words.draws, choose) for size in sizes]
-    lines = [f"pool of {len(pool)} runs, {len(pool[0].figures.metrics)} metrics"]
-    for row in rows:
-        lines.append(
+    lines = [
+        f"pool of {len(pool)} runs, {len(pool[0].figures.metrics)} metrics",
+        *(
             f"{row['size']} + {row['size']} runs: {row['clean']} of {row['draws']} clean "
             f"({row['clean'] / row['draws']:.1%}); step time differs in {row['step_differs']}; "
             f"no layer differs in {row['clean_layers']}; named: {row['named'] or 'none'}"
-        )
+            for row in rows
+        ),
+    ]
     print("\n".join(lines))
     if words.keep:
         steps = [run.figures.metrics.get("step_s") for run in pool]

@@ -91,12 +91,15 @@ def _find(name: str, pairs: Sequence[CellPair], known: Known) -> _Found:
         value = figures.metrics.get(name)
         if value is None or not logs:
             return value
-        return math.log(value) if value > 0 else None
+        return math.log(value) if value > 0 else None  # a store's run may be without
+
+    def raw(figures: RunFigures) -> float | None:
+        return figures.metrics.get(name)
 
     size = math.fsum(map(abs, every)) / len(every) if every else 0.0
     floor = EQUAL_SPREAD if logs else EQUAL_SPREAD * size
     estimate = estimate_difference(pairs, scaled, known, floor=floor)
-    told = [(told_values(pair.a, scaled), told_values(pair.b, scaled)) for pair in pairs]
+    told = [(told_values(pair.a, raw), told_values(pair.b, raw)) for pair in pairs]
     sides = tuple(zip(*([pair for pair in told if all(pair)] or told), strict=True))
     return _Found(
         name=name,
@@ -120,7 +123,11 @@ def _center(cells: Sequence[Sequence[float]], logs: bool) -> float | None:
     """Mean of the cells' means; None where one has no value."""
     if not all(cells):
         return None
-    mean = math.fsum(math.fsum(one) / len(one) for one in cells) / len(cells)
+    values = {value for cell in cells for value in cell}
+    if len(values) == 1:
+        return values.pop()  # a logarithm and back would change its last digits
+    scale = math.log if logs else float
+    mean = math.fsum(math.fsum(map(scale, cell)) / len(cell) for cell in cells) / len(cells)
     return math.exp(mean) if logs else mean
 
 

@@ -17,6 +17,8 @@ from trainload.record.figures import RunFigures
 
 FEWEST_DEGREES = 2
 """Below, the spread of other runs says nothing."""
+_ROUNDING = 1e-9
+"""Of logarithms: a spread below comes from adding floats."""
 
 Values = Callable[[RunFigures], float | None]
 """A run's value on the scale that is compared; None where it has none."""
@@ -85,7 +87,7 @@ def _over_pairs(
     """From the differences of three cells or more; else nothing is known of the spread."""
     if len(used) >= FEWEST:
         found = mean_difference([([_mean(b)], [_mean(a)]) for _, a, b in used])
-        if found is not None:
+        if found is not None and found.error > _ROUNDING:
             return Estimate(value=center, contrast=found, note="spread between the cells")
     return Estimate(
         value=center,
