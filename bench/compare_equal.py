@@ -31,7 +31,17 @@ def make_pool(folder: Path, count: int) -> None:
     """Runs of the bench's script without a planting, until there are so many."""
     while len(list(folder.glob("*/run.json"))) < count:
         command = [sys.executable, "-m", "trainload.run", str(SCRIPT), "--layers"]
-        command += ["--layer-budget", "0.3", "--threads", "1", "--out", str(folder)]
+        command += [
+            "--layer-budget",
+            "0.3",
+            "--threads",
+            "1",
+            "--out",
+            str(folder),
+            "--",
+            "--steps",
+            "60",
+        ]
         subprocess.run(command, check=True, capture_output=True)
 
 

@@ -74,17 +74,38 @@ def amounts(words: argparse.Namespace) -> dict[str, float]:
     return found
 
 
-def measure(words: argparse.Namespace, planting: str, amount: float) -> tuple[Path, Path]:
-    """The folders of runs without and with the planting, filled up."""
-    folder = words.out / planting.replace(":", "-")
-    sides = {"plain": (), "planted": ("--plant", planting, "--amount", repr(amount))}
+def measure(words: argparse.Namespace, plantings: list[str], known: dict[str, float]) -> None:
+    """Fill the folders of runs up, in rounds: each round has every planting once.
+
+    Without `--shared` each planting has plain runs of its own, before and after it by turns; with
+    it, so many plain runs a round stand between the plantings and are compared with all of them.
+    """
     for turn in range(words.rounds):
-        order = list(sides.items())
-        for name, arguments in order if turn % 2 == 0 else order[::-1]:
-            here = folder / name
-            if len(list(here.glob("*/run.json"))) <= turn:
-                run_script(words, here, *arguments)
-    return folder / "plain", folder / "planted"
+        for at, planting in enumerate(plantings):
+            sides = {
+                plain_folder(words, planting): (),
+                folder_of(words, planting): ("--plant", planting, "--amount", str(known[planting])),
+            }
+            if words.shared and at % -(-len(plantings) // words.shared):
+                sides.pop(plain_folder(words, planting))
+            for here, arguments in list(sides.items())[:: -1 if turn % 2 else 1]:
+                enough = (
+                    turn + 1 if arguments or not words.shared else len(plantings) * words.rounds
+                )
+                if len(list(here.glob("*/run.json"))) < enough:
+                    run_script(words, here, *arguments)
+
+
+def folder_of(words: argparse.Namespace, planting: str) -> Path:
+    """Of the runs with a planting."""
+    return words.out / planting.replace(":", "-") / "planted"
+
+
+def plain_folder(words: argparse.Namespace, planting: str) -> Path:
+    """Of the runs that they are compared with."""
+    return (
+        words.out / ("plain" if words.shared else folder_of(words, planting).parent.name) / "plain"
+    )
 
 
 def judge(planting: str, plain: Path, planted: Path) -> dict:
@@ -130,13 +151,20 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--layer-budget", type=float, default=0.3)
+    parser.add_argument("--shared", type=int, default=0, help="plain runs a round, for all")
+    parser.add_argument(
+        "--judge", action="store_true", help="measure nothing, compare what is there"
+    )
     parser.add_argument("--only", default="", help="plantings, with commas")
     parser.add_argument("--keep", metavar="ROW")
     words = parser.parse_args()
     known = amounts(words)
+    plantings = words.only.split(",") if words.only else list(PLANTINGS)
+    if not words.judge:
+        measure(words, plantings, known)
     rows = []
-    for planting in words.only.split(",") if words.only else PLANTINGS:
-        rows.append(judge(planting, *measure(words, planting, known[planting])))
+    for planting in plantings:
+        rows.append(judge(planting, plain_folder(words, planting), folder_of(words, planting)))
         print(describe(rows[-1]), flush=True)
     named, decided = (sum(row[key] for row in rows) for key in ("named", "decided"))
     sure = sum(row["step"]["verdict"] == "slower" for row in rows)
@@ -147,7 +175,7 @@ def main() -> None:
     print("\n".join(lines))
     if words.keep:
         printed = "\n".join([*map(describe, rows), *lines]) + "\n"
-        asked = {k: str(v) for k, v in vars(words).items() if k not in ("out", "keep")}
+        asked = {k: str(v) for k, v in vars(words).items() if k not in ("out", "keep", "judge")}
         keep("compare_planted", words.keep, printed=printed, figures={"asked": asked, "rows": rows})
 
 

@@ -42,6 +42,9 @@ def compare_verb(
     markdown: Path | None = typer.Option(
         None, help="Write a summary in GitHub's Markdown; - prints it."
     ),
+    ranks: bool = typer.Option(
+        False, "--ranks", help="Compare the processes of one run: skew, who waits for whom."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print the comparison as JSON."),
 ) -> int:
     """Say whether B differs from A, by how much, how sure that is, and which layers make it so.
@@ -53,6 +56,10 @@ def compare_verb(
     from trainload.cli.printing import json_text
     from trainload.errors import UsageError
 
+    if ranks:
+        if len(places) > 1 or fail_if:
+            raise UsageError("--ranks is for one run and no --fail-if; name one run directory")
+        return _compare_ranks(places[0], margin=margin / 100, as_json=as_json)
     if len(places) < 2:
         raise UsageError("compare needs two sides or more; name the reference first")
     gates = [parse_gate(text) for text in fail_if]
@@ -96,6 +103,22 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
         "shared_fraction": found.shared_fraction,
         "notes": list(found.notes),
     }
+
+
+def _compare_ranks(place: str, *, margin: float, as_json: bool) -> int:
+    from dataclasses import asdict
+
+    from trainload.api.rank_comparing import compare_ranks
+    from trainload.cli.printing import json_text, print_rendered
+
+    found = compare_ranks(place, margin=margin)
+    if as_json:
+        typer.echo(json_text(asdict(found)))
+        return 0
+    from trainload.report.compare.ranks import render_ranks
+
+    print_rendered(render_ranks(found))
+    return 0
 
 
 def _print(found: list[Comparison], *, every: bool, layers: int) -> None:
