@@ -80,32 +80,25 @@ def measure(words: argparse.Namespace, plantings: list[str], known: dict[str, fl
     Without `--shared` each planting has plain runs of its own, before and after it by turns; with
     it, so many plain runs a round stand between the plantings and are compared with all of them.
     """
+    apart = -(-len(plantings) // words.shared) if words.shared else 1
     for turn in range(words.rounds):
         for at, planting in enumerate(plantings):
-            sides = {
-                plain_folder(words, planting): (),
-                folder_of(words, planting): ("--plant", planting, "--amount", str(known[planting])),
-            }
-            if words.shared and at % -(-len(plantings) // words.shared):
-                sides.pop(plain_folder(words, planting))
-            for here, arguments in list(sides.items())[:: -1 if turn % 2 else 1]:
-                enough = (
-                    turn + 1 if arguments or not words.shared else len(plantings) * words.rounds
-                )
-                if len(list(here.glob("*/run.json"))) < enough:
+            plain, planted = folders_of(words, planting)
+            work = [(planted, ("--plant", planting, "--amount", str(known[planting])))]
+            if at % apart == 0:
+                work.insert(turn % 2, (plain, ()))
+            for here, arguments in work:
+                wanted = turn + 1
+                if words.shared and not arguments:
+                    wanted = turn * words.shared + at // apart + 1
+                if len(list(here.glob("*/run.json"))) < wanted:
                     run_script(words, here, *arguments)
 
 
-def folder_of(words: argparse.Namespace, planting: str) -> Path:
-    """Of the runs with a planting."""
-    return words.out / planting.replace(":", "-") / "planted"
-
-
-def plain_folder(words: argparse.Namespace, planting: str) -> Path:
-    """Of the runs that they are compared with."""
-    return (
-        words.out / ("plain" if words.shared else folder_of(words, planting).parent.name) / "plain"
-    )
+def folders_of(words: argparse.Namespace, planting: str) -> tuple[Path, Path]:
+    """Of the runs without and with a planting."""
+    own = words.out / planting.replace(":", "-")
+    return words.out / "plain" if words.shared else own / "plain", own / "planted"
 
 
 def judge(planting: str, plain: Path, planted: Path) -> dict:
@@ -164,7 +157,7 @@ def main() -> None:
         measure(words, plantings, known)
     rows = []
     for planting in plantings:
-        rows.append(judge(planting, plain_folder(words, planting), folder_of(words, planting)))
+        rows.append(judge(planting, *folders_of(words, planting)))
         print(describe(rows[-1]), flush=True)
     named, decided = (sum(row[key] for row in rows) for key in ("named", "decided"))
     sure = sum(row["step"]["verdict"] == "slower" for row in rows)

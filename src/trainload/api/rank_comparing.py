@@ -28,9 +28,7 @@ def compare_ranks(run: str | Path | Run, *, margin: float | None = None) -> Rank
     steps = {rank: found.steps_of(rank) for rank in range(count)}
     told = {rank: frame for rank, frame in steps.items() if not frame.is_empty()}
     if len(told) < 2:
-        raise UsageError(
-            f"{found.path}: {len(told)} of {count} processes told of steps; see its log"
-        )
+        raise UsageError(f"{found.path}: {len(told)} of {count} processes told of steps")
     layers = found.attribution
     return analyse_ranks(
         found.path.name,

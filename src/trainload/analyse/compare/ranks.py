@@ -22,6 +22,8 @@ CHANCE = 0.05
 _FEWEST_STEPS = 3
 
 RankVerdict = Literal["slow", "even", "inconclusive"]
+Judged = tuple[float | None, float | None, RankVerdict]
+_UNJUDGED: Judged = None, None, "inconclusive"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +94,7 @@ def compare_ranks(
         late = [told[rank] - first[step] for step, told in ends.items()]
         median = steps[rank]["step_s"].slice(find_warmup(steps[rank]).steps).median()
         traced = rank in own
-        low_s, high_s, verdict = judged.get(rank, (None, None, "inconclusive"))
+        low_s, high_s, verdict = judged.get(rank, _UNJUDGED)
         rows.append(
             RankRow(
                 rank=rank,
@@ -140,7 +142,7 @@ def _behind(rank: int, own: Mapping[int, Mapping[int, float]]) -> list[float]:
 
 def _judge(
     behind: Mapping[int, Sequence[float]], own: Mapping[int, Mapping[int, float]], margin: float
-) -> dict[int, tuple[float, float, RankVerdict]]:
+) -> dict[int, Judged]:
     found = {
         rank: contrast
         for rank, gaps in behind.items()
@@ -148,7 +150,7 @@ def _judge(
         and (contrast := mean_difference([([gap], [0.0]) for gap in gaps])) is not None
     }
     levels = holm_levels([contrast.p_value for contrast in found.values()], CHANCE)
-    told: dict[int, tuple[float, float, RankVerdict]] = {}
+    told: dict[int, Judged] = {}
     for (rank, contrast), level in zip(found.items(), levels, strict=True):
         low_s, high_s = contrast.bounds(level)
         near_s = margin * _mean(list(own[rank].values()))
@@ -170,11 +172,8 @@ def _summed(
     gaps = [max(told.values()) - min(told.values()) for told in ends.values()]
     skew_s = statistics.median(gaps) if gaps else None
     step_s = statistics.median([row.step_s for row in rows if row.step_s] or [math.nan])
-    slow = max(
-        (row for row in rows if row.verdict == "slow"),
-        key=lambda r: r.behind_s or 0.0,
-        default=None,
-    )
+    behind = [row for row in rows if row.verdict == "slow"]
+    slow = max(behind, key=lambda row: row.behind_s or 0.0, default=None)
     waits = [r.wait_s for r in rows if slow is not None and r is not slow and r.wait_s is not None]
     notes = ["ends of steps are by one machine's clock, as all processes of a run are"]
     if not own:

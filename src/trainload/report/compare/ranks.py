@@ -36,13 +36,9 @@ def answer(found: RankComparison) -> str:
     if found.slow is None:
         return f"{head}; no rank is surely slower than the others"
     row = next(row for row in found.rows if row.rank == found.slow)
-    waited = (
-        "" if found.waited_s is None else f": they wait {render_seconds(found.waited_s)} a step"
-    )
-    behind = signed("step_s", row.behind_s)
-    return (
-        f"{head}; the others wait for rank {found.slow} ({clean_text(row.place)}, {behind}){waited}"
-    )
+    who = f"rank {row.rank} ({clean_text(row.place)}, {signed('step_s', row.behind_s)})"
+    waited = "" if found.waited_s is None else f", {render_seconds(found.waited_s)} a step"
+    return f"{head}; the others wait for {who}{waited}"
 
 
 def _cells(row: RankRow) -> tuple[str, ...]:
