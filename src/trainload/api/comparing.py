@@ -18,6 +18,7 @@ from trainload.record import load_manifest
 
 if TYPE_CHECKING:
     from trainload.analyse.compare import ComparedRun, Comparison, Known, Side
+    from trainload.analyse.compare.operations import Named
     from trainload.analyse.study import Measured
     from trainload.record.figures import RunFigures
 
@@ -55,14 +56,22 @@ def compare_all(
 ) -> list[Comparison]:
     """Each of some sides against the reference, as `compare`."""
     from trainload.analyse.compare import MARGIN, compare_sides
+    from trainload.analyse.compare.operations import name_operations
 
     chosen = MARGIN if margin is None else margin
     if not 0 <= chosen < 1:
         raise UsageError(f"a margin of {chosen:g} cannot be meant; give one from 0 to 1, as 0.03")
     found = [_find_side(place, layers=layers) for place in (reference, *others)]
     known = _known([side for side, _ in found], [paths for _, paths in found], store)
-    a, *rest = (side for side, _ in found)
-    return [compare_sides(a, b, known, margin=chosen, first=first) for b in rest]
+    (a, a_paths), *rest = found
+    compared = [compare_sides(a, b, known, margin=chosen, first=first) for b, _ in rest]
+    if not layers:
+        return compared
+    named = _operations(a_paths)
+    return [
+        name_operations(one, named, _operations(paths) if named else ())
+        for one, (_, paths) in zip(compared, rest, strict=True)
+    ]
 
 
 def find_runs(place: Place) -> tuple[str, list[tuple[Path, Measured]]]:
@@ -155,6 +164,15 @@ def read_compared(path: Path, figures: RunFigures, *, layers: bool) -> ComparedR
         surroundings=surroundings_of(load_manifest(path), figures, throttled),
         parts=parts_of(ranks[0], figures.metrics.get("step_s")) if ranks else None,
     )
+
+
+def _operations(paths: Sequence[Path]) -> list[Named]:
+    """The operations of some runs of a side, by part; of none that was not traced."""
+    from trainload.analyse.attribution.operations import operation_times
+    from trainload.analyse.compare.operations import MOST_RUNS, by_part
+
+    traces = [trace for path in paths if (trace := load(path).traces.get(0)) is not None]
+    return [by_part(operation_times(trace)) for trace in traces[:MOST_RUNS]]
 
 
 def _known(

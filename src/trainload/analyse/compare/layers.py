@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from trainload.analyse.attribution.types import RankLayers
 from trainload.analyse.compare.cells import CellPair
@@ -20,9 +19,6 @@ from trainload.analyse.compare.values import (
     PartKey,
     Verdict,
 )
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MODEL = "(model)"
 IDLE = "idle"
@@ -44,29 +40,31 @@ def parts_of(rank: RankLayers, step_s: float | None) -> dict[PartKey, float] | N
     whole = float(summed["time_s"].sum())
     if whole <= 0:
         return None
-    roots = len(set(_roots(rank.rows))) > 1
+    several = rank.rows["root"].n_unique() - rank.rows["root"].has_nulls() > 1
     found: dict[PartKey, float] = {}
-    for kind, root, layer, phase, cause, time_s in summed.iter_rows():
-        key = _key(kind, root if roots else None, layer, phase, cause)
+    for *part, time_s in summed.iter_rows():
+        key = key_of(*part, several=several)
         found[key] = found.get(key, 0.0) + time_s * step_s / whole
     return found
 
 
-def _roots(rows: pl.DataFrame) -> list[str]:
-    return rows["root"].drop_nulls().unique().to_list()
-
-
-def _key(
-    kind: str, root: str | None, layer: str | None, phase: str | None, cause: str | None
+def key_of(
+    kind: str,
+    root: str | None,
+    layer: str | None,
+    phase: str | None,
+    cause: str | None,
+    *,
+    several: bool,
 ) -> PartKey:
-    """Names that frameworks share: of several models alone the root is part of the path."""
+    """Names that frameworks share: the root is part of a path only where there are `several`."""
     if kind == "remainder":
         return PartKey(NOT_EXPLAINED, None)
     if layer is None:
         name = _NAMES.get(kind, kind)
         return PartKey(f"{name}: {cause}" if cause else name, phase)
     path = layer or MODEL
-    if root is not None:
+    if several and root is not None:
         path = f"{root}.{layer}" if layer else root
     return PartKey(path, IDLE if kind == "idle" else phase)
 
