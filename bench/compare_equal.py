@@ -1,7 +1,8 @@
 """How often `trainload compare` calls two sets different that were drawn from one pool of runs.
 
     python bench/compare_equal.py 'planted/*/plain/*' --draws 200 [--keep cpu]
-    python bench/compare_equal.py pool --make 24        # first makes such a pool, of one script
+    python bench/compare_equal.py pool --make 24         # first makes such a pool, of one script
+    python bench/compare_equal.py pool --make 24 --fake  # of the fake framework: seconds, no torch
 
 Sets of 2, 3, 4 and 6 runs are drawn again and again, without putting back within one comparison.
 A comparison is clean when no metric has a verdict of difference; parts of the step are counted
@@ -18,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
+import trainload  # noqa: E402
 from raw import keep  # noqa: E402
 from trainload.analyse.compare import ComparedRun, Known, Side, compare_sides  # noqa: E402
 from trainload.api.comparing import find_runs, read_compared  # noqa: E402
@@ -27,9 +29,15 @@ SIZES = (2, 3, 4, 6)
 ALIKE = ("same", "inconclusive")
 
 
-def make_pool(folder: Path, count: int) -> None:
-    """Runs of the bench's script without a planting, until there are so many."""
+def make_pool(folder: Path, count: int, *, fake: bool) -> None:
+    """Runs of the bench's script without a planting, until there are so many.
+
+    Those of the fake framework wait instead of training; their meters and clocks are real.
+    """
     while len(list(folder.glob("*/run.json"))) < count:
+        if fake:
+            trainload.run("mlp", framework="fake", max_steps=100, out=folder, check_overhead=False)
+            continue
         command = [sys.executable, "-m", "trainload.run", str(SCRIPT), "--layers"]
         command += [
             "--layer-budget",
@@ -72,12 +80,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("pool")
     parser.add_argument("--make", type=int, default=0, metavar="RUNS")
+    parser.add_argument("--fake", action="store_true")
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--seed", type=int, default=14)
     parser.add_argument("--keep", metavar="ROW")
     words = parser.parse_args()
     if words.make:
-        make_pool(Path(words.pool), words.make)
+        make_pool(Path(words.pool), words.make, fake=words.fake)
     _, found = find_runs(words.pool)
     pool = [
         read_compared(path, run.figures, layers=True)

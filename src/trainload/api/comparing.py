@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,7 @@ def compare_all(
     chosen = MARGIN if margin is None else margin
     if not 0 <= chosen < 1:
         raise UsageError(f"a margin of {chosen:g} cannot be meant; give one from 0 to 1, as 0.03")
-    found = [_find_side(place, layers=layers) for place in (reference, *others)]
+    found = _named_apart([_find_side(place, layers=layers) for place in (reference, *others)])
     known = _known([side for side, _ in found], [paths for _, paths in found], store)
     (a, a_paths), *rest = found
     compared = [compare_sides(a, b, known, margin=chosen, first=first) for b, _ in rest]
@@ -146,6 +147,18 @@ def _find_side(place: Place, *, layers: bool) -> tuple[Side, list[Path]]:
         read_compared(path, run.figures, layers=layers) for path, run in counted if run.figures
     )
     return Side(name=name, runs=runs, left_out=left_out), [path for path, _ in counted]
+
+
+def _named_apart(found: list[tuple[Side, list[Path]]]) -> list[tuple[Side, list[Path]]]:
+    """The sides under what differs in their names: the folders that all share are left out."""
+    heads = [side.name.split("/") for side, _ in found]
+    shared = 0
+    while all(len(one) > shared + 1 and one[shared] == heads[0][shared] for one in heads):
+        shared += 1
+    return [
+        (replace(side, name="/".join(one[shared:])), paths)
+        for (side, paths), one in zip(found, heads, strict=True)
+    ]
 
 
 def read_compared(path: Path, figures: RunFigures, *, layers: bool) -> ComparedRun:
