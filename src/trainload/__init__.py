@@ -5,6 +5,7 @@
     run = trainload.run("mlp", epochs=3, batch_size=128)
     run.summary.examples_per_s, run.steps, run.samples
     trainload.load_all("runs/*").table()
+    trainload.compare("runs/before", "runs/after").metrics[0].verdict
     trainload.estimate("resnet50", batch_size=64, device="t4").fits
 
 Importing it loads no framework and opens no device; each name is loaded when it is first used.
@@ -17,7 +18,9 @@ from trainload._version import __version__
 
 if TYPE_CHECKING:
     from trainload import errors
+    from trainload.api.comparing import compare
     from trainload.api.estimating import Estimate, Estimates, estimate
+    from trainload.api.histories import history
     from trainload.api.loading import Run, Runs, load, load_all
     from trainload.api.running import run
     from trainload.integrations.watch import watch
@@ -28,8 +31,10 @@ __all__ = [
     "Run",
     "Runs",
     "__version__",
+    "compare",
     "errors",
     "estimate",
+    "history",
     "load",
     "load_all",
     "run",
@@ -41,6 +46,8 @@ _PLACES = {
     "Estimates": "trainload.api.estimating",
     "Run": "trainload.api.loading",
     "Runs": "trainload.api.loading",
+    "compare": "trainload.api.comparing",
+    "history": "trainload.api.histories",
     "load": "trainload.api.loading",
     "load_all": "trainload.api.loading",
     "watch": "trainload.integrations.watch",

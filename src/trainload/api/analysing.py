@@ -84,23 +84,37 @@ def analyse(
 def collect_study(place: str | Path) -> TidyStudy:
     """All runs of a place in one frame; UsageError where it holds none."""
     from trainload.analyse.study import tidy_study
-    from trainload.study.ledger import RUNS
 
     folder = Path(place)
     verdicts = dict(_verdicts(folder))
-    inner = folder / RUNS
+    planned = list(_planned_cells(folder, verdicts))
+    measured = measured_runs(place, verdicts)
+    if not measured and not planned:
+        raise UsageError(f"{place} holds no runs; name a study's folder or one of run directories")
+    return tidy_study([run for _, run in measured], planned)
+
+
+def measured_runs(
+    place: str | Path, verdicts: Mapping[str, tuple[str, str | None]] | None = None
+) -> list[tuple[Path, Measured]]:
+    """The runs of a study's folder, of any folder or pattern, or one run, and whether each counts.
+
+    `verdicts` are those of the study's journal where the caller has read it.
+    """
+    from trainload.study.ledger import RUNS
+
+    if verdicts is None:
+        verdicts = dict(_verdicts(Path(place)))
+    inner = Path(place) / RUNS
     if inner.is_symlink():
         raise UsageError(
             f"{inner} is a link, and no link in a study's folder is followed; name its target"
         )
-    runs = load_all(place)
+    paths = load_all(place).paths
     if inner.is_dir():
-        runs = load_all(path for path in load_all(inner).paths if not path.is_symlink())
-    planned = list(_planned_cells(folder, verdicts))
-    if not len(runs) and not planned:
-        raise UsageError(f"{place} holds no runs; name a study's folder or one of run directories")
+        paths = [path for path in load_all(inner).paths if not path.is_symlink()]
     told = {run: verdict for run, (_, verdict) in verdicts.items()}
-    return tidy_study([_measured(path, told) for path in runs.paths], planned)
+    return [(path, _measured(path, told)) for path in paths]
 
 
 def _measured(path: Path, verdicts: Mapping[str, str | None]) -> Measured:

@@ -44,6 +44,8 @@ _VERBS = (
     "seal",
     "report",
     "analyse",
+    "compare",
+    "history",
     "collect",
     "models",
     "subset",
