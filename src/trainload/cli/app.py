@@ -40,6 +40,7 @@ _VERBS = (
     "run",
     "study",
     "validate",
+    "ls",
     "show",
     "seal",
     "report",
