@@ -73,11 +73,11 @@ def test_an_empty_folder_says_so_and_studies_have_a_line(tmp_path, capsys):
     (study / "cells.jsonl").write_text("")
     assert run_app(["ls", str(tmp_path)]) == 0
     assert "cannot be read" in capsys.readouterr().out
-    text = "name: widths\nworkload: {model: mlp, data: synthetic}\nfactors: {units: [8, 16]}\n"
+    text = "name: widths\nworkload: {model: mlp, data: synthetic}\nfactors: {batch_size: [8, 16]}\n"
     (study / "study.yaml").write_text(text)
-    cell = {"identity": "0", "factors": {"units": 8}, "title": "units=8", "seconds": None}
+    cell = {"identity": "0", "factors": {"batch_size": 8}, "title": "batch_size=8", "seconds": None}
     (study / "cells.jsonl").write_text(json.dumps(cell) + "\n")
     assert run_app(["ls", str(tmp_path)]) == 0
-    assert "widths  0 of 1" in capsys.readouterr().out
+    assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["widths", "0", "of", "1"]
     shutil.rmtree(study)
     assert list_runs(tmp_path).studies == ()
