@@ -84,6 +84,12 @@ def analyse(
 def collect_study(place: str | Path) -> TidyStudy:
     """All runs of a place in one frame; UsageError where it holds none."""
     from trainload.analyse.study import tidy_study
+
+    return tidy_study(*read_place(place))
+
+
+def read_place(place: str | Path) -> tuple[list[Measured], list[PlannedCell]]:
+    """The runs of a place and, of a study, its cells; UsageError where it holds neither."""
     from trainload.study.ledger import RUNS
 
     folder = Path(place)
@@ -94,7 +100,7 @@ def collect_study(place: str | Path) -> TidyStudy:
     if not len(runs) and not planned:
         raise UsageError(f"{place} holds no runs; name a study's folder or one of run directories")
     told = {run: verdict for run, (_, verdict) in verdicts.items()}
-    return tidy_study([_measured(path, told) for path in runs.paths], planned)
+    return [_measured(path, told) for path in runs.paths], planned
 
 
 def _measured(path: Path, verdicts: Mapping[str, str | None]) -> Measured:

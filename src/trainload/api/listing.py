@@ -14,7 +14,6 @@ from typing import Any
 
 from trainload.api.loading import load_run_figures
 from trainload.errors import TrainloadError, UsageError
-from trainload.record.figures import RunFigures
 from trainload.record.layout import MANIFEST
 
 MOST_FOLDERS = 100_000
@@ -199,6 +198,8 @@ def _find(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
 
 
 def _read_run(path: Path) -> ListedRun:
+    from trainload.analyse.study.figures import told_facts
+
     try:
         figures = load_run_figures(path)
     except TrainloadError as error:
@@ -211,15 +212,9 @@ def _read_run(path: Path) -> ListedRun:
         created=figures.created,
         study=figures.study,
         imported=figures.imported,
-        facts=all_facts(figures),
+        facts=told_facts(figures),
         metrics=figures.metrics,
     )
-
-
-def all_facts(figures: RunFigures) -> dict[str, Any]:
-    """What a run was asked to be, as its record tells; the levels of its study go before."""
-    told = {name: value for name, value in figures.facts.items() if value is not None}
-    return {**told, **figures.factors}
 
 
 def _named(run: ListedRun, name: str) -> ListedRun:

@@ -51,6 +51,7 @@ def _metrics(run: Run, summary: RunSummary) -> Iterator[tuple[str, float]]:
     found: dict[str, Any] = {name: column.mean for name, column in summary.columns.items()}
     found.update((name, counter.amount) for name, counter in summary.counters.items())
     found.update(headline_row(run, summary))
+    found["covered_s"] = summary.covered_s
     for name, value in found.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if name in _OF_STEPS and not summary.steps and run.manifest.imported is not None:
@@ -79,6 +80,12 @@ def facts_of(manifest: Manifest) -> Iterator[tuple[str, Any]]:
     for name, value in _leaves({n: v for n, v in workload.items() if n not in _NO_FACTS}):
         outer = next((o for o in _OUTER if name.startswith(o)), "")
         yield name.removeprefix(outer), value
+
+
+def told_facts(figures: RunFigures) -> dict[str, Any]:
+    """What a run was asked to be, as its record tells; the levels of its study go before."""
+    told = {name: value for name, value in figures.facts.items() if value is not None}
+    return {**told, **figures.factors}
 
 
 def _leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
