@@ -18,7 +18,9 @@ from trainload._version import __version__
 if TYPE_CHECKING:
     from trainload import errors
     from trainload.api.estimating import Estimate, Estimates, estimate
+    from trainload.api.importing import import_runs
     from trainload.api.loading import Run, Runs, load, load_all
+    from trainload.api.ranking import rank
     from trainload.api.running import run
     from trainload.integrations.watch import watch
 
@@ -30,8 +32,10 @@ __all__ = [
     "__version__",
     "errors",
     "estimate",
+    "import_runs",
     "load",
     "load_all",
+    "rank",
     "run",
     "watch",
 ]
@@ -41,8 +45,10 @@ _PLACES = {
     "Estimates": "trainload.api.estimating",
     "Run": "trainload.api.loading",
     "Runs": "trainload.api.loading",
+    "import_runs": "trainload.api.importing",
     "load": "trainload.api.loading",
     "load_all": "trainload.api.loading",
+    "rank": "trainload.api.ranking",
     "watch": "trainload.integrations.watch",
 }
 _ROOMS = ("errors", "estimate", "run")

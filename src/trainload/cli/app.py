@@ -45,6 +45,7 @@ _VERBS = (
     "seal",
     "report",
     "analyse",
+    "rank",
     "collect",
     "import_",
     "models",

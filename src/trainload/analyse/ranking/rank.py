@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainload.analyse.ranking.energy import check_energy
-from trainload.analyse.ranking.groups import Groups, as_ranked, group_runs
+from trainload.analyse.ranking.groups import Groups, Levels, as_ranked, group_runs
 from trainload.analyse.ranking.pareto import EVERYTHING, pareto_fronts
 from trainload.analyse.ranking.verdicts import Verdict, judge_contests
 from trainload.analyse.study.contrasts import require_scipy
@@ -122,15 +122,31 @@ def _best_frame(groups: Groups, verdicts: Mapping[str, Sequence[Verdict]]) -> pl
         **dict.fromkeys(("standing", "best", "next"), pl.String),
         **dict.fromkeys(numbers, pl.Float64),
         **dict.fromkeys(("runs", "next_runs"), pl.Int64),
-        **dict.fromkeys(("undecided", "absent"), pl.String),
+        **dict.fromkeys(("undecided", "absent", "doubtful"), pl.String),
     }
+    wrong = _contradicting(groups)
     rows = []
     for found in verdicts.values():
         for verdict in found:
             levels = dict(zip(groups.within, verdict.contest, strict=True))
             lists = {n: ", ".join(getattr(verdict, n)) or None for n in ("undecided", "absent")}
-            rows.append({**verdict.__dict__, **levels, **lists})
+            doubtful = wrong.get(verdict.contest) if verdict.metric == "energy_j" else None
+            rows.append({**verdict.__dict__, **levels, **lists, "doubtful": doubtful})
     return _frame(rows, schema)
+
+
+def _contradicting(groups: Groups) -> dict[Levels, str]:
+    """Levels of each contest that have an energy which is not power × time."""
+    found: dict[Levels, str] = {}
+    for contest, cells in groups.contests.items():
+        wrong = [
+            level
+            for level, runs in cells.items()
+            if any(check.contradicts for _, check in check_energy(runs))
+        ]
+        if wrong:
+            found[contest] = ", ".join(wrong)
+    return found
 
 
 def _wins_frame(groups: Groups, verdicts: Mapping[str, Sequence[Verdict]]) -> pl.DataFrame:
