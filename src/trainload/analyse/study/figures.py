@@ -26,14 +26,14 @@ _OUTER = ("training.", "model_options.", "watched.")
 def figures_of(run: Run, summary: RunSummary, run_sha256: str) -> RunFigures:
     """The figures of a run that has ended; `run_sha256` is that of its run.json."""
     manifest = run.manifest
-    told = manifest.study
+    told, origin = manifest.study, manifest.imported
     computed = dict(_metrics(run, summary))
     given = dict(_given(manifest))
     return RunFigures(
         run_sha256=run_sha256,
         run_id=summary.run_id,
         created=manifest.created,
-        imported=None if manifest.imported is None else manifest.imported.kind,
+        imported=None if origin is None else origin.kind,
         outcome=summary.outcome,
         outcome_reason=summary.reason,
         study=None if told is None else told.study,
@@ -42,7 +42,11 @@ def figures_of(run: Run, summary: RunSummary, run_sha256: str) -> RunFigures:
         factors={} if told is None else dict(told.factors),
         facts=dict(facts_of(manifest)),
         metrics={**given, **computed},
-        given=tuple(name for name in given if name not in computed),
+        given=tuple(
+            name
+            for name, figure in ({} if origin is None else origin.figures).items()
+            if name not in computed and not figure.derived
+        ),
         energy_source=headline_row(run, summary)["energy_source"],
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from trainload._version import __version__
 from trainload.errors import RecordError
+from trainload.integrations.imports.source import open_source
 from trainload.record import (
     SAMPLE_HEAD,
     AskedSetting,
@@ -160,8 +162,20 @@ def _write_lines(path: Path, run: ImportedRun) -> tuple[int, float | None]:
     if lost:
         raise RecordError(f"cannot write into {path.parent}: {reason}; choose another --out")
     if run.trace is not None:
-        shutil.copyfile(run.trace, path / trace_file(0))
+        _keep_trace(run.trace, path / trace_file(0))
     return count, last_s
+
+
+def _keep_trace(trace: Path, place: Path) -> None:
+    """Copy a trace, packed with gzip if it is not yet."""
+    with open_source(trace) as file, place.open("wb") as out:
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        if packed:
+            shutil.copyfileobj(file, out)
+            return
+        with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=6, mtime=0) as packing:
+            shutil.copyfileobj(file, packing)
 
 
 def _close(directory: RunDirectory, run: ImportedRun, count: int, last_s: float | None) -> None:
