@@ -1,4 +1,4 @@
-"""`trainload ls`: runs and studies of a folder, filtered, sorted, damaged ones with their reason."""
+"""`trainload ls`: runs and studies of a folder, filtered and sorted; why one cannot be read."""
 
 import json
 import os

@@ -11,9 +11,7 @@ from trainload.cli.app import run_app
 from trainload.errors import UsageError
 
 PUBLISHED = files("trainload.analyse") / "published"
-RESULTS, ENERGY = (
-    str(PUBLISHED / f"edge_evaluation_{name}.csv") for name in ("results", "energy")
-)
+RESULTS, ENERGY = (str(PUBLISHED / f"edge_evaluation_{name}.csv") for name in ("results", "energy"))
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +98,9 @@ def write_runs(folder, rows, columns="hardware_config,framework,model,total_time
 
 
 def test_repetitions_decide_or_do_not(tmp_path):
-    rows = [f"s,{f},a,{t},1" for f, ts in (("x", (10, 11, 10.5)), ("y", (20, 21, 20.5))) for t in ts]
+    rows = [
+        f"s,{f},a,{t},1" for f, ts in (("x", (10, 11, 10.5)), ("y", (20, 21, 20.5))) for t in ts
+    ]
     rows += [f"s,{f},b,{t},1" for f, ts in (("x", (10, 30, 20)), ("y", (11, 31, 21))) for t in ts]
     rows += ["s,x,c,5,1", "s,y,c,5,1", "s,x,d,5,1"]
     ranking = trainload.rank(write_runs(tmp_path, rows), metrics=["duration_s"], by="framework")
@@ -122,7 +122,7 @@ def test_any_factor_and_what_cannot_be_ranked(tmp_path):
     place = write_runs(tmp_path, ["s,x,a,10,1", "t,x,a,20,1", "s,x,b,9,1", "t,x,b,3,1"])
     ranking = trainload.rank(place, by="setting")
     assert ranking.within == ("model",) and ranking.win_counts("duration_s") == {"s": 1, "t": 1}
-    with pytest.raises(UsageError, match="every run has framework=x.*differ: model, setting"):
+    with pytest.raises(UsageError, match=r"every run has framework=x.*differ: model, setting"):
         trainload.rank(place)
     with pytest.raises(UsageError, match="no run tells colour"):
         trainload.rank(place, by="colour")

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trainload.api.loading import Run, Runs, load
+from trainload.api.loading import Runs, load
 from trainload.errors import UsageError
 
 
@@ -36,15 +36,17 @@ def import_runs(
     if len({path.name for path in named}) < len(named):
         raise UsageError("two files have one name; rename one, so that a run can say which it is")
     options = ImportOptions(units=units or {}, interval_s=interval_s, config=config or {})
-    made: list[Run] = []
+    made: list[Path] = []
     try:
         for run in KINDS[kind](named, options):
-            made.append(load(write_run(Path(out), run)))
+            path = write_run(Path(out), run)
+            made.append(path)
+            load(path)  # sealed, with its figures
     except BaseException:
-        for one in made:
-            shutil.rmtree(one.path, ignore_errors=True)
+        for path in made:
+            shutil.rmtree(path, ignore_errors=True)
         raise
     if not made:
         listed = ", ".join(path.name for path in named)
         raise UsageError(f"{listed} holds no run of the kind {kind}; is it another kind?")
-    return Runs(run.path for run in made)
+    return Runs(made)

@@ -40,7 +40,5 @@ def ls_verb(
     if as_json:
         typer.echo(json_text(found.to_json()))
     else:
-        typer.echo(
-            render_listing(found.runs, found.studies, found.notes, left_out=found.left_out)
-        )
+        typer.echo(render_listing(found.runs, found.studies, found.notes, left_out=found.left_out))
     return 0

@@ -14,6 +14,11 @@ from trainload.units import MISSING, render_bytes, render_seconds
 
 _PEAKS = (("peak_gpu_bytes", "GPU"), ("peak_allocated_bytes", "GPU"), ("peak_host_bytes", "host"))
 
+_STUDY_TITLES = ("study", "runs", "failed", "running", "took", "energy", "where")
+_RUN_TITLES = (
+    "run", "outcome", "when", "time", "step", "throughput", "peak memory", "energy", "where",
+)  # fmt: skip
+
 
 class RunLine(Protocol):
     """A run as a line."""
@@ -65,14 +70,10 @@ def render_listing(
     """A table of the studies, one of the runs, and what was left out."""
     parts = []
     if studies:
-        titles = ("study", "runs", "failed", "running", "took", "energy", "where")
         rows = [_study_row(study) for study in studies]
-        parts.append(render_columns(titles, rows, {1, 2, 3, 4, 5}))
+        parts.append(render_columns(_STUDY_TITLES, rows, {1, 2, 3, 4, 5}))
     if runs:
-        titles = (
-            "run", "outcome", "when", "time", "step", "throughput", "peak memory", "energy", "where",
-        )  # fmt: skip
-        parts.append(render_columns(titles, [_run_row(run) for run in runs], {3, 4, 5, 6, 7}))
+        parts.append(render_columns(_RUN_TITLES, [_run_row(run) for run in runs], {3, 4, 5, 6, 7}))
     if not parts:
         parts.append("no runs here")
     told = list(notes)

@@ -10,7 +10,7 @@ from trainload.analyse.ranking.groups import RankedRun
 GIVEN_FRACTION = 0.01
 """A stated energy is arithmetic on other stated figures: rounding alone may differ."""
 MEASURED_FRACTION = 0.05
-"""A counter or an integral against the mean of the power's readings, which miss what lies between."""
+"""A counter or an integral against the mean of the readings, which miss what lies between."""
 _WH_J = 3600.0
 
 

@@ -106,7 +106,9 @@ def group_runs(
     known = {name for run in runs for name in run.levels}
     for name in () if within is None else chosen:
         if name == by or name not in known:
-            raise UsageError(f"--within {name}: {'it is ranked' if name == by else 'no run tells it'}")
+            raise UsageError(
+                f"--within {name}: {'it is ranked' if name == by else 'no run tells it'}"
+            )
     if within is not None:
         notes += _pooled(runs, by, chosen)
     contests: dict[Levels, dict[str, list[RankedRun]]] = {}

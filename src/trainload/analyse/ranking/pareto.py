@@ -49,8 +49,16 @@ def pareto_fronts(groups: Groups) -> list[FrontPoint]:
 
 def _axes(groups: Groups) -> tuple[str, ...]:
     """The first time, the energy and the first score that cells tell."""
-    told = {m for cells in groups.contests.values() for r in cells.values() for x in r for m in x.metrics}
-    chosen = [next((m for m in names if m in told), None) for names in (_TIMES, ("energy_j",), _SCORES)]
+    told = {
+        m
+        for cells in groups.contests.values()
+        for r in cells.values()
+        for x in r
+        for m in x.metrics
+    }
+    chosen = [
+        next((m for m in names if m in told), None) for names in (_TIMES, ("energy_j",), _SCORES)
+    ]
     return tuple(name for name in chosen if name is not None)
 
 

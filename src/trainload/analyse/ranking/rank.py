@@ -81,7 +81,9 @@ def rank_runs(
     chosen = _choose_metrics(groups, metrics)
     verdicts = {metric: judge_contests(groups, metric) for metric in chosen}
     unread = [f"{run.run}: {run.reason}" for run in runs if run.figures is None]
-    origins = {groups.origin(contest, level) for contest in groups.contests for level in groups.levels}
+    origins = {
+        groups.origin(contest, level) for contest in groups.contests for level in groups.levels
+    }
     mixed = len(origins - {None}) > 1
     notes = (*groups.notes, *unread) + ("measured and imported runs are compared",) * mixed
     return Ranking(
@@ -225,9 +227,11 @@ def _missing_frame(groups: Groups, metrics: Sequence[str]) -> pl.DataFrame:
                 reason = groups.reasons.get((contest, level), "there is no run of it")
                 rows.append({**row, "metric": None, "reason": reason})
                 continue
-            for metric in metrics:
-                if not groups.values(contest, level, metric):
-                    rows.append({**row, "metric": metric, "reason": "its runs do not tell it"})
+            rows += [
+                {**row, "metric": metric, "reason": "its runs do not tell it"}
+                for metric in metrics
+                if not groups.values(contest, level, metric)
+            ]
     return _frame(rows, dict.fromkeys((*groups.within, groups.by, "metric", "reason"), pl.String))
 
 

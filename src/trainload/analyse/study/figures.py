@@ -58,7 +58,7 @@ def _metrics(run: Run, summary: RunSummary) -> Iterator[tuple[str, float]]:
     found["covered_s"] = summary.covered_s
     for name, value in found.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if name in _OF_STEPS and not summary.steps and run.manifest.imported is not None:
+        if name in _OF_STEPS and not value and run.manifest.imported is not None:
             continue  # nobody counted steps, so there are not none of them
         if number and math.isfinite(value) and name not in _NO_METRICS:
             yield name, float(value)

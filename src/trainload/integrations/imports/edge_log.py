@@ -69,7 +69,9 @@ def _read_rows(path: Path, options: ImportOptions) -> tuple[list[dict[str, Any]]
         return rows, list(reading.experiment().notes)
 
 
-def _events(rows: Sequence[Mapping[str, Any]], notes: list[str]) -> tuple[list[dict[str, Any]], float]:
+def _events(
+    rows: Sequence[Mapping[str, Any]], notes: list[str]
+) -> tuple[list[dict[str, Any]], float]:
     """An event for each epoch whose time is told, one after the other from 0."""
     events: list[dict[str, Any]] = []
     end_s, untimed = 0.0, 0
@@ -85,7 +87,7 @@ def _events(rows: Sequence[Mapping[str, Any]], notes: list[str]) -> tuple[list[d
                 "epoch": int(epoch),
                 "start_s": end_s,
                 "end_s": end_s + took_s,
-                "steps": 0,
+                "steps": None,
                 "train_loss": _number(row.get("loss")),
                 "validation": {} if accuracy is None else {"accuracy": accuracy},
             }

@@ -37,7 +37,7 @@ def _groups(path: Path) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
     except (ValueError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is no JSON: {str(error)[:100]}") from None
     if not isinstance(document, dict) or not document:
-        raise UsageError(f"{path} is no JSON object of lists, such as {{\"gpu\": [0.1, 0.2]}}")
+        raise UsageError(f'{path} is no JSON object of lists, such as {{"gpu": [0.1, 0.2]}}')
     if all(isinstance(value, dict) for value in document.values()):
         yield from document.items()
     else:
@@ -110,7 +110,10 @@ def _rows(
             t_s = float(times[at])
         else:
             continue
-        yield t_s, [
-            float(values[at]) * factor if at < len(values) and is_number(values[at]) else None
-            for values, factor in zip(lists, factors, strict=True)
-        ]
+        yield (
+            t_s,
+            [
+                float(values[at]) * factor if at < len(values) and is_number(values[at]) else None
+                for values, factor in zip(lists, factors, strict=True)
+            ],
+        )

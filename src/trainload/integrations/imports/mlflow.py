@@ -41,7 +41,9 @@ def read_mlflow(paths: Sequence[Path], options: ImportOptions) -> Iterator[Impor
     for path in paths:
         digest = digest_of(path)
         for run, history in _histories(path).items():
-            plans = dict(zip(history, unique_plans([_plan(k, options) for k in history]), strict=True))
+            plans = dict(
+                zip(history, unique_plans([_plan(k, options) for k in history]), strict=True)
+            )
             yield ImportedRun(
                 kind=KIND,
                 files={path.name: digest},
@@ -71,7 +73,9 @@ def _histories(path: Path) -> dict[str, History]:
         if value is not None and "key" in row:
             history.setdefault(row["key"], {})[stamp] = value
         if count > _MOST_VALUES or len(history) > _MOST_KEYS:
-            raise UsageError(f"{path}:{line}: more than {_MOST_VALUES:,} values or {_MOST_KEYS} keys")
+            raise UsageError(
+                f"{path}:{line}: more than {_MOST_VALUES:,} values or {_MOST_KEYS} keys"
+            )
     return {run: history for run, history in found.items() if history}
 
 

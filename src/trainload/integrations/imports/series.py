@@ -34,9 +34,7 @@ def unique_plans(plans: Sequence[ColumnPlan]) -> list[ColumnPlan]:
     for plan in plans:
         count = seen[plan.column] = seen.get(plan.column, 0) + 1
         name = plan.column if count == 1 else f"other{count}_{plan.column}"
-        found.append(
-            ColumnPlan(source=plan.source, column=name, factor=plan.factor, raw=plan.raw)
-        )
+        found.append(ColumnPlan(source=plan.source, column=name, factor=plan.factor, raw=plan.raw))
     return found
 
 
@@ -49,7 +47,8 @@ def wall_time_s(text: str) -> float | None:
     if found is None:
         return None
     try:
-        moment = datetime(*(int(found[n]) for n in range(1, 7)), tzinfo=UTC)  # type: ignore[misc]
+        year, month, day, hour, minute, second = (int(found[n]) for n in range(1, 7))
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
     return moment.timestamp() + float(found[7] or 0)

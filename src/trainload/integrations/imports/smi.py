@@ -83,9 +83,7 @@ def _survey(table: Table) -> tuple[list[str], dict[str, str]]:
     return list(gpus), labels
 
 
-def _plans(
-    columns: Sequence[str], gpu: str, options: ImportOptions
-) -> dict[str, ColumnPlan]:
+def _plans(columns: Sequence[str], gpu: str, options: ImportOptions) -> dict[str, ColumnPlan]:
     found: dict[str, ColumnPlan] = {}
     for header in columns:
         if header in ("timestamp", "index", *_LABELS):
@@ -94,8 +92,8 @@ def _plans(
         name = match["name"] if match else header
         told = match["unit"] if match else _OWN_UNITS.get(name)
         unit = told if told is not None and is_unit(told) else None
-        units = {name: word for key in (header, name) if (word := options.units.get(key))}
-        plan = plan_column(name, units, unit)
+        asked = options.units.get(header) or options.units.get(name)
+        plan = plan_column(name, {}, asked or unit)
         known = _NAMED.get(name)
         column = f"gpu{gpu}_{plan.column if known is None or plan.raw else known}"
         found[header] = ColumnPlan(source=header, column=column, factor=plan.factor, raw=plan.raw)

@@ -70,9 +70,7 @@ def tegrastats_samples(path: Path, interval_s: float | None) -> tuple[Samples, t
         )
     notes = [f"{lines - good:,} of {lines:,} lines are none of tegrastats; left out"]
     return (
-        Samples(
-            quantities=tuple(columns.values()), rows=_rows(path, tuple(columns), interval_s)
-        ),
+        Samples(quantities=tuple(columns.values()), rows=_rows(path, tuple(columns), interval_s)),
         tuple(notes) if lines > good else (),
     )
 

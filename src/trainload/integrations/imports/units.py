@@ -21,7 +21,8 @@ _UNITS: Mapping[str, tuple[str, float]] = {
     "B/s": ("_bytes_per_s", 1.0), "MB/s": ("_bytes_per_s", 1e6), "MiB/s": ("_bytes_per_s", 2.0**20),
     "C": ("_celsius", 1.0), "celsius": ("_celsius", 1.0),
     "Hz": ("_hz", 1.0), "MHz": ("_hz", 1e6), "GHz": ("_hz", 1e9),
-    "s": ("_s", 1.0), "ms": ("_s", 1e-3), "us": ("_s", 1e-6), "min": ("_s", 60.0), "h": ("_s", 3.6e3),
+    "s": ("_s", 1.0), "ms": ("_s", 1e-3), "us": ("_s", 1e-6), "min": ("_s", 60.0),
+    "h": ("_s", 3.6e3),
     "V": ("_v", 1.0), "mV": ("_v", 1e-3), "A": ("_a", 1.0), "mA": ("_a", 1e-3),
     "count": ("_count", 1.0),
 }  # fmt: skip

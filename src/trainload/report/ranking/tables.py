@@ -19,7 +19,6 @@ MOST_COLUMNS = 6
 """Settings side by side; with more each contest has a line of its own."""
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class TextTable:
     """One table; the columns numbered in `right` hold numbers."""
@@ -33,9 +32,7 @@ class TextTable:
 
 def ranking_tables(ranking: Ranking, most: int | None = 40) -> list[TextTable]:
     """Every table of a ranking that has rows, at most so many each."""
-    parts: list[TextTable] = []
-    for metric in ranking.metrics:
-        parts.append(_best_table(ranking, metric))
+    parts = [_best_table(ranking, metric) for metric in ranking.metrics]
     parts += [_wins(ranking), *_energy(ranking), *_fronts(ranking), *_missing(ranking)]
     return [_cut(table, most) for table in parts if table.rows]
 

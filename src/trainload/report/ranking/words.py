@@ -28,7 +28,8 @@ _NAMES: Mapping[str, str] = {
 MARKS: Mapping[str, str] = {"decided": "", "not decided": " ~", "by mean only": " °"}
 LEGEND = (
     "~ not decided: repetitions cannot tell them apart; ° by mean only: single runs, or values "
-    "without spread, hold no interval; ! an energy of it contradicts power × time; (…) had no rival; percent are of the next one's value"
+    "without spread, hold no interval; ! an energy of it contradicts power × time; "
+    "(…) had no rival; percent are of the next one's value"
 )
 
 
@@ -59,4 +60,6 @@ def render_best(row: Mapping[str, Any]) -> str:
     if standing == "no contest":
         return f"({best})"
     percent = render_percent(row["difference_fraction"])
-    return f"{best} by {render_metric(metric, row['difference'])}, {percent}{MARKS[standing]}{' !' if row['doubtful'] else ''}"
+    difference = render_metric(metric, row["difference"])
+    doubt = " !" if row["doubtful"] else ""
+    return f"{best} by {difference}, {percent}{MARKS[standing]}{doubt}"
