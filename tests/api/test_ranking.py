@@ -1,6 +1,7 @@
 """Rankings: study E's published wins from its imported table, verdicts, missing cells, fronts."""
 
 import json
+import shutil
 from importlib.resources import files
 from pathlib import Path
 
@@ -156,6 +157,32 @@ def test_measured_runs_are_ranked_and_their_energy_is_checked(make_run, tmp_path
     assert ranking.energy.height == 6
     assert ranking.energy["contradicts"].to_list() == (off > 0.05).to_list()
     assert ranking.energy["source"].to_list() == ["gpu0"] * 6
+
+
+def test_a_study_is_ranked_within_its_factors_and_planned_cells_are_missed(make_run, tmp_path):
+    folder = tmp_path / "s"
+    path = make_run(epochs=1)
+    for number, (width, optimizer) in enumerate([(1, "adam"), (1, "sgd"), (2, "adam")]):
+        other = folder / "runs" / f"c{number}"
+        shutil.copytree(path, other)
+        document = json.loads((other / "run.json").read_text())
+        factors = {"width": width, "optimizer": optimizer}
+        document |= {"run_id": other.name, "created": f"2026-01-0{number + 1}"}
+        document["study"] = {"study": "s", "cell": str(number), "factors": factors}
+        # A fact that follows from the level, as image sizes follow from models.
+        document["workload"]["training"]["batch_size"] = 8 * width
+        (other / "run.json").write_text(json.dumps(document))
+        trainload.load(other)
+    cells = [
+        {"identity": f"{w}{o}", "factors": {"width": w, "optimizer": o}, "title": "", "seconds": 1}
+        for w in (1, 2)
+        for o in ("adam", "sgd")
+    ]
+    (folder / "cells.jsonl").write_text("".join(json.dumps(cell) + "\n" for cell in cells))
+    ranking = trainload.rank(folder, by="optimizer", metrics=["duration_s"])
+    assert ranking.within == ("width",)
+    assert ranking.missing.rows() == [("2", "sgd", None, "never measured")]
+    assert ranking.best.filter(width="2")["standing"].item() == "no contest"
 
 
 def test_the_verb_prints_text_markdown_json_and_csv(edge, capsys, tmp_path):

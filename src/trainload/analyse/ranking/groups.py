@@ -33,6 +33,8 @@ class RankedRun:
     run: str
     levels: Mapping[str, str]
     metrics: Mapping[str, float]
+    factors: tuple[str, ...] = ()
+    """Of its study; empty where it belongs to none."""
     given: frozenset[str] = frozenset()
     energy_source: str | None = None
     imported: bool = False
@@ -79,6 +81,7 @@ def as_ranked(run: Measured) -> RankedRun | None:
         run=run.run,
         levels={name: level_text(value) for name, value in told_facts(figures).items()},
         metrics=figures.metrics,
+        factors=tuple(figures.factors),
         given=frozenset(figures.given),
         energy_source=figures.energy_source,
         imported=figures.imported is not None,
@@ -95,8 +98,8 @@ def group_runs(
 ) -> Groups:
     """The contests of some runs; UsageError where nothing can be ranked by that factor.
 
-    Without `within` a contest is a model in a setting, and whatever else differs between the runs
-    and is not tied to the level that is ranked.
+    Without `within` a contest is equal in the other factors of the runs' study; without a study in
+    model, setting, and whatever else differs and is not tied to the level that is ranked.
     """
     levels = tuple(dict.fromkeys(run.levels[by] for run in runs if by in run.levels))
     if len(levels) < 2:
@@ -113,7 +116,8 @@ def group_runs(
         notes += _pooled(runs, by, chosen)
     contests: dict[Levels, dict[str, list[RankedRun]]] = {}
     reasons: dict[tuple[Levels, str], str] = {}
-    for cell in planned:
+    of_study = all(run.factors for run in runs)
+    for cell in planned if of_study else ():
         told = {name: level_text(value) for name, value in cell.factors.items()}
         if by in told:
             key = tuple(told.get(name, "–") for name in chosen)
@@ -129,7 +133,7 @@ def group_runs(
             cells.setdefault(run.levels[by], []).append(run)
         else:
             reasons[key, run.levels[by]] = run.reason
-    if not planned:
+    if not planned or not of_study:
         _add_grid(contests, chosen)
     return Groups(
         by=by,
@@ -152,6 +156,11 @@ def _no_contest(runs: Sequence[RankedRun], by: str, levels: Sequence[str]) -> st
 def _choose_within(
     runs: Sequence[RankedRun], by: str, levels: Sequence[str], notes: list[str]
 ) -> tuple[str, ...]:
+    if all(run.factors for run in runs):
+        # What else differs follows from the levels.
+        names = dict.fromkeys(name for run in runs for name in run.factors)
+        order = sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+        return tuple(name for name in order if name != by)
     chosen = [name for name in FIRST if name != by and any(name in run.levels for run in runs)]
     every = dict.fromkeys(name for run in runs for name in run.levels)
     tied = []
