@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from trainload.api.comparing import compare
     from trainload.api.estimating import Estimate, Estimates, estimate
     from trainload.api.histories import history
+    from trainload.api.importing import import_runs
     from trainload.api.loading import Run, Runs, load, load_all
+    from trainload.api.ranking import rank
     from trainload.api.running import run
     from trainload.integrations.watch import watch
 
@@ -35,8 +37,10 @@ __all__ = [
     "errors",
     "estimate",
     "history",
+    "import_runs",
     "load",
     "load_all",
+    "rank",
     "run",
     "watch",
 ]
@@ -48,8 +52,10 @@ _PLACES = {
     "Runs": "trainload.api.loading",
     "compare": "trainload.api.comparing",
     "history": "trainload.api.histories",
+    "import_runs": "trainload.api.importing",
     "load": "trainload.api.loading",
     "load_all": "trainload.api.loading",
+    "rank": "trainload.api.ranking",
     "watch": "trainload.integrations.watch",
 }
 _ROOMS = ("errors", "estimate", "run")

@@ -47,6 +47,14 @@ def best_epoch(epochs: pl.DataFrame) -> EpochScore | None:
     return None
 
 
+def epoch_length_s(epochs: pl.DataFrame) -> float | None:
+    """Mean seconds of an epoch, its validation included; None without a finished epoch."""
+    if epochs.is_empty():
+        return None
+    lengths = epochs["train_s"] + epochs["validation_s"].fill_null(0.0)
+    return float(lengths.sum()) / epochs.height
+
+
 def _score(row: Mapping[str, Any]) -> EpochScore:
     return EpochScore(
         epoch=int(row["epoch"]),

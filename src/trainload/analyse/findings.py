@@ -78,7 +78,8 @@ def _probe(manifest: Manifest, steps: pl.DataFrame) -> Iterator[str]:
     if failure:
         yield f"the probe was switched off, the steps after it are missing: {failure}"
     elif manifest.outcome == "completed" and steps.is_empty() and not _tells_losses(manifest):
-        yield NO_STEPS
+        if manifest.imported is None:
+            yield NO_STEPS
     elif manifest.model.step_marks == "backward":
         yield (
             "no optimizer of torch stepped: each backward pass counts as a step, which holds the "

@@ -19,7 +19,7 @@ from trainload.analyse.columns import (
 )
 from trainload.analyse.course import Course, summarise_course
 from trainload.analyse.energy import EnergySummary, summarise_energy
-from trainload.analyse.epochs import EpochScore, best_epoch, final_epoch
+from trainload.analyse.epochs import EpochScore, best_epoch, epoch_length_s, final_epoch
 from trainload.analyse.findings import find_warnings
 from trainload.analyse.peaks import RunPeaks, largest, run_peaks
 from trainload.analyse.series import Span, time_breaks, training_span
@@ -72,6 +72,8 @@ class RunSummary:
     """The training phase: first step's start to last step's end, validation included."""
     steps: int
     epochs: int
+    epoch_s: float | None
+    """Mean seconds of an epoch with its validation; None without a whole one."""
     warmup: WarmUp
     step_time: StepTime
     examples_per_s: float | None
@@ -141,6 +143,7 @@ def summarise_run(run: Run) -> RunSummary:
         covered="training" if training is not None else "the whole run",
         steps=steps.height,
         epochs=epochs.height,
+        epoch_s=epoch_length_s(epochs),
         warmup=warmup,
         step_time=step_time,
         examples_per_s=rates.examples_per_s,

@@ -85,13 +85,18 @@ def collect_study(place: str | Path) -> TidyStudy:
     """All runs of a place in one frame; UsageError where it holds none."""
     from trainload.analyse.study import tidy_study
 
+    return tidy_study(*read_place(place))
+
+
+def read_place(place: str | Path) -> tuple[list[Measured], list[PlannedCell]]:
+    """The runs of a place and, of a study, its cells; UsageError where it holds neither."""
     folder = Path(place)
     verdicts = dict(_verdicts(folder))
     planned = list(_planned_cells(folder, verdicts))
     measured = measured_runs(place, verdicts)
     if not measured and not planned:
         raise UsageError(f"{place} holds no runs; name a study's folder or one of run directories")
-    return tidy_study([run for _, run in measured], planned)
+    return [run for _, run in measured], planned
 
 
 def measured_runs(
@@ -112,7 +117,7 @@ def measured_runs(
         )
     paths = load_all(place).paths
     if inner.is_dir():
-        paths = [path for path in load_all(inner).paths if not path.is_symlink()]
+        paths = tuple(path for path in load_all(inner).paths if not path.is_symlink())
     told = {run: verdict for run, (_, verdict) in verdicts.items()}
     return [(path, _measured(path, told)) for path in paths]
 

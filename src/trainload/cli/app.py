@@ -40,13 +40,16 @@ _VERBS = (
     "run",
     "study",
     "validate",
+    "ls",
     "show",
     "seal",
     "report",
     "analyse",
     "compare",
     "history",
+    "rank",
     "collect",
+    "import_",
     "models",
     "subset",
     "env",
@@ -55,10 +58,12 @@ _VERBS = (
     "devices",
     "detect",
 )
-"""In the order of the help. NAME is `NAME_verb` of the file NAME, or `NAME_app` if it has verbs."""
+"""In the order of the help. NAME is `NAME_verb` of the file NAME, or `NAME_app` if it has verbs.
 
-for _name in _VERBS:
-    _file = import_module(f"trainload.cli.{_name}")
+A keyword of Python has an underscore behind it as a file, and none as a verb."""
+
+for _stem in _VERBS:
+    _file, _name = import_module(f"trainload.cli.{_stem}"), _stem.rstrip("_")
     if hasattr(_file, f"{_name}_app"):
         app.add_typer(getattr(_file, f"{_name}_app"), name=_name, epilog=_file.EPILOG)
     else:

@@ -22,6 +22,8 @@ __all__ = [
     "TegrastatsReading",
     "open_tegrastats_meter",
     "parse_tegrastats_line",
+    "tegrastats_quantities",
+    "tegrastats_values",
 ]
 
 _NAME = "tegrastats"
@@ -117,7 +119,7 @@ class TegrastatsMeter:
         reading = parse_tegrastats_line(first)
         self._waiting: TegrastatsReading | None = reading
         self.period_s = interval_s or 0.0
-        self.quantities = tuple(_quantities(reading, source, interval_s))
+        self.quantities = tuple(tegrastats_quantities(reading, source, interval_s))
         self._columns = [quantity.column for quantity in self.quantities]
 
     def read(self, t_s: float) -> list[Value]:  # noqa: ARG002 - a line states present values
@@ -128,7 +130,7 @@ class TegrastatsMeter:
             if line is None:
                 return [None] * len(self._columns)
             reading = parse_tegrastats_line(line)
-        values = dict(_values(reading))
+        values = dict(tegrastats_values(reading))
         return [values.get(column) for column in self._columns]
 
     def close(self) -> None:
@@ -136,7 +138,7 @@ class TegrastatsMeter:
         self._lines.close()
 
 
-def _values(reading: TegrastatsReading) -> Iterator[tuple[str, Value]]:
+def tegrastats_values(reading: TegrastatsReading) -> Iterator[tuple[str, Value]]:
     """Column and value of everything a line states; the first of two equal names wins."""
     yield "tegra_ram_used_bytes", reading.ram_used_bytes
     if reading.swap_used_bytes is not None:
@@ -165,14 +167,15 @@ def _values(reading: TegrastatsReading) -> Iterator[tuple[str, Value]]:
         yield "tegra_power_w", reading.board_power_w
 
 
-def _quantities(
+def tegrastats_quantities(
     reading: TegrastatsReading, source: str, interval_s: float | None
 ) -> Iterator[Quantity]:
+    """What the columns of a line are."""
     capacities: dict[str, float | None] = {
         "tegra_ram_used_bytes": float(reading.ram_total_bytes),
         "tegra_swap_used_bytes": float(reading.swap_total_bytes or 0) or None,
     }
-    for column, _ in _values(reading):
+    for column, _ in tegrastats_values(reading):
         board = column == "tegra_power_w"
         capacity = 1.0 if column.endswith("_fraction") else capacities.get(column)
         yield Quantity(

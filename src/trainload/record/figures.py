@@ -19,7 +19,7 @@ from trainload.record.inside import parse_json, read_inside
 from trainload.record.layout import FIGURES, MANIFEST
 from trainload_worker.protocol.checked import CheckError, build_checked, to_json
 
-VERSION = 1
+VERSION = 2
 """Raised when a figure is added or means something else: older files are then made again."""
 MOST_BYTES = 4 * 2**20
 
@@ -32,6 +32,10 @@ class RunFigures:
     run_sha256: str
     """Of the run.json that it was made of."""
     run_id: str
+    created: str | None = None
+    """When it began, ISO 8601, UTC; None where the record does not say."""
+    imported: str | None = None
+    """The kind of file it was imported from; None where it was measured."""
     outcome: str | None = None
     outcome_reason: str | None = None
     study: str | None = None
@@ -44,6 +48,10 @@ class RunFigures:
     """What it was asked to be: workload, framework, setting; names as a user writes them."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Headline figures, means of states and amounts of counters; what is missing is not there."""
+    given: tuple[str, ...] = ()
+    """Metrics that an imported run's source states, where nothing was computed from samples."""
+    energy_source: str | None = None
+    """What `energy_j` and `mean_power_w` are of, such as `gpu0`."""
 
 
 def manifest_sha256(run_dir: Path) -> str:

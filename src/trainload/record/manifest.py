@@ -19,6 +19,7 @@ from trainload.record.migrate import MIGRATIONS, mend_words
 from trainload.record.parts import (
     CheckpointOrigin,
     Clock,
+    Imported,
     LayerTracing,
     OverheadMeasurement,
     Phase,
@@ -37,7 +38,7 @@ from trainload_worker.protocol.events import DataReady, MemoryUse
 from trainload_worker.protocol.outcomes import Outcome
 
 FORMAT = 1
-FORMAT_MINOR = 3
+FORMAT_MINOR = 4
 """Grows with every field added; an older trainload still reads what it knows."""
 OLDEST_FORMAT = 1
 
@@ -78,6 +79,8 @@ class Manifest:
     checkpoints: tuple[SavedCheckpoint, ...] = ()
     study: StudyCell | None = None
     """The cell it realises; None where it belongs to no study."""
+    imported: Imported | None = None
+    """Where it comes from; None where trainload measured it."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables set for its worker by whoever asked for the run."""
     processes: int | None = 1

@@ -188,6 +188,37 @@ class StudyCell:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GivenFigure:
+    """A figure that somebody states of a whole run, in the unit of its name; not computed here."""
+
+    value: float
+    deviation: float | None = None
+    """As stated; of what, the source says. None where it states none."""
+    derived: bool = False
+    """Worked out at the import from other figures of the same source."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """Where a run comes from that trainload did not measure."""
+
+    kind: str
+    """What sort of file, as `trainload import` names it."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Name of each file without its folders, and the SHA-256 of its bytes."""
+    place: str | None = None
+    """Which part of the file is this run, such as `line 3`; None where it is the whole."""
+    at: str | None = None
+    """When it was imported, ISO 8601, UTC; when it ran is `created`, where that is known."""
+    figures: Mapping[str, GivenFigure] = field(default_factory=dict)
+    """Stated of the run as a whole, by metric: there are no steps or samples behind them."""
+    raw: tuple[str, ...] = ()
+    """Columns or figures kept as they stood, since nothing tells their unit."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What else the source says of the run, in its own words."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Phase:
     """A phase in seconds since the run's start; `end_s` is None where it never ended."""
 

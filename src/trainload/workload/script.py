@@ -21,6 +21,8 @@ class ScriptFile:
     arguments: tuple[str, ...] = ()
     sha256: str | None = None
     """Digest of the script's bytes, so that two runs can be known to be of the same script."""
+    folder: str | None = None
+    """Name of the folder that the file stands in: `main.py` alone tells no two projects apart."""
     masked: int = 0
     """How many secrets in its arguments the record keeps as ***."""
 
@@ -59,4 +61,9 @@ def script_workload(path: str, arguments: Sequence[str] = ()) -> ScriptWorkload:
         raise WorkloadError(f"no such script: {path}") from None
     except OSError as error:
         raise WorkloadError(f"cannot read the script {path}: {error.strerror}") from error
-    return ScriptWorkload(path=path, arguments=tuple(arguments), sha256=digest)
+    return ScriptWorkload(
+        path=path,
+        arguments=tuple(arguments),
+        sha256=digest,
+        folder=file.resolve().parent.name or None,
+    )

@@ -13,6 +13,7 @@ from trainload.analyse.columns import metered_quantities
 from trainload.checked import to_json
 from trainload.hardware import Job, Machine
 from trainload.record import (
+    Imported,
     Manifest,
     RecordedMeter,
     RecordedQuantity,
@@ -59,9 +60,21 @@ class LoadRow:
 def title_of(manifest: Manifest) -> str:
     """Model, framework and setting in one line."""
     resolved = manifest.setting.resolved
-    setting = resolved.text if resolved is not None else None
+    setting = resolved.text if resolved is not None else manifest.setting.asked.setting
     parts = (manifest.model_name, manifest.framework, setting)
     return " · ".join(clean_text(part) for part in parts if part)
+
+
+def given_rows(origin: Imported) -> list[tuple[str, str, str]]:
+    """Figures that the source of an imported run states: name, value, deviation."""
+    rows = []
+    for name, figure in origin.figures.items():
+        known = name not in origin.raw
+        value = render_figure(name, figure.value) if known else f"{figure.value:g} (unit unknown)"
+        spread = MISSING if figure.deviation is None else f"± {figure.deviation:g}"
+        told = f"{value} (derived)" if figure.derived else value
+        rows.append((clean_text(name), told, spread))
+    return rows
 
 
 def gpu_load(summary: RunSummary) -> tuple[str, ColumnSummary] | None:

@@ -17,6 +17,7 @@ from trainload.report.run.headline import time_rows
 from trainload.report.run.rows import (
     counter_rows,
     energy_rows,
+    given_rows,
     job_rows,
     load_rows,
     machine_rows,
@@ -52,9 +53,22 @@ def render_summary(summary: RunSummary, manifest: Manifest) -> RenderableType:
     if summary.reason and summary.outcome != "completed":
         head.append(f"\n{clean_text(summary.reason)}")
     head.append(f"\n{clean_text(summary.run_id)}", "dim")
+    origin = manifest.imported
+    if origin is not None:
+        head = Text.assemble(("imported", "bold cyan"), "  ", (title_of(manifest), "bold"))
+        head.append(f"\n{clean_text(summary.run_id)}", "dim")
+        if summary.outcome != "completed":
+            head.append(f"\n{render_outcome(summary.outcome)}: {clean_text(summary.reason or '')}")
     parts: list[RenderableType] = [head]
     others = [warning for warning in summary.warnings if warning != NO_STEPS]
     parts += [Text(f"warning: {clean_text(warning)}", "yellow") for warning in others]
+    if origin is not None and origin.figures:
+        parts += [
+            Text(),
+            _table(("stated by its source", "value", "deviation"), given_rows(origin)),
+        ]
+        if not summary.steps and not summary.samples.total and not summary.epochs:
+            return Group(*parts)  # no more than these figures is known
     parts += [
         Text(),
         _pairs([*time_rows(summary), *quality_rows(summary, manifest), *job_rows(manifest.job)]),

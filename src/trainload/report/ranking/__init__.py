@@ -1,0 +1,1 @@
+"""Rankings as tables of text, for the terminal and as Markdown; draws, never computes."""
