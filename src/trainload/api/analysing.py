@@ -84,20 +84,30 @@ def analyse(
 def collect_study(place: str | Path) -> TidyStudy:
     """All runs of a place in one frame; UsageError where it holds none."""
     from trainload.analyse.study import tidy_study
+
+    measured, planned, _ = collect_measured(place)
+    if not measured and not planned:
+        raise UsageError(f"{place} holds no runs; name a study's folder or one of run directories")
+    return tidy_study(measured, planned)
+
+
+def collect_measured(
+    place: str | Path,
+) -> tuple[list[Measured], list[PlannedCell], tuple[Path, ...]]:
+    """The runs of a place with why they do not count, its planned cells, and where the runs lie."""
     from trainload.study.ledger import RUNS
 
     folder = Path(place)
     verdicts = dict(_verdicts(folder))
     inner = folder / RUNS
-    runs = load_all(inner if inner.is_dir() else place)
-    planned = list(_planned_cells(folder, verdicts))
-    if not len(runs) and not planned:
-        raise UsageError(f"{place} holds no runs; name a study's folder or one of run directories")
+    paths = load_all(inner if inner.is_dir() else place).paths
     told = {run: verdict for run, (_, verdict) in verdicts.items()}
-    return tidy_study([_measured(path, told) for path in runs.paths], planned)
+    planned = list(_planned_cells(folder, verdicts))
+    return [measure_run(path, told) for path in paths], planned, paths
 
 
-def _measured(path: Path, verdicts: Mapping[str, str | None]) -> Measured:
+def measure_run(path: Path, verdicts: Mapping[str, str | None]) -> Measured:
+    """One run's figures, and why it does not count where it does not."""
     from trainload.analyse.study import Measured
 
     try:

@@ -7,7 +7,7 @@ Polars is imported when a table is read.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,10 +44,13 @@ _EPOCHS = {
 }  # fmt: skip
 
 
-def read_table(path: Path, columns: list[str] | None = None) -> pl.DataFrame:
+def read_table(
+    path: Path, columns: list[str] | None = None, *, absent: bool = False
+) -> pl.DataFrame:
     """A parquet file of a run directory as it is; RecordError where it is none or too much.
 
-    Columns that hold no numbers are left out where `columns` does not name them.
+    Columns that hold no numbers are left out where `columns` does not name them. With `absent` a
+    column of that name that is not there, or holds no numbers, is passed over.
     """
     require_polars()
     import polars as pl
@@ -56,7 +59,10 @@ def read_table(path: Path, columns: list[str] | None = None) -> pl.DataFrame:
         with open_inside(path) as file:
             size_bytes = os.fstat(file.fileno()).st_size
             schema = pl.read_parquet_schema(file)
-            wanted = columns or [name for name, kind in schema.items() if kind.is_numeric()]
+            numeric = [name for name, kind in schema.items() if kind.is_numeric()]
+            wanted = columns or numeric
+            if absent:
+                wanted = [name for name in wanted if name in numeric]
             if len(schema) > MOST_COLUMNS:
                 raise RecordError(f"{path} has {len(schema):,} columns; {MOST_COLUMNS:,} are read")
             file.seek(0)
@@ -99,10 +105,10 @@ def sound_epochs(found: pl.DataFrame, name: str) -> Sound:
     return whole, (*notes, *_gone(frame, whole, name))
 
 
-def sound_samples(found: pl.DataFrame, name: str) -> Sound:
+def sound_samples(found: pl.DataFrame, name: str, head: Sequence[str] = SAMPLE_HEAD) -> Sound:
     """Samples with their first columns and every one of numbers; those without a time go."""
     metered = {column: float for column in found.columns if column not in SAMPLE_HEAD}
-    frame, notes = _typed(found, {**dict.fromkeys(SAMPLE_HEAD, float), **metered}, name)
+    frame, notes = _typed(found, {**dict.fromkeys(head, float), **metered}, name)
     whole = frame.drop_nulls("t_s")
     return whole, (*notes, *_gone(frame, whole, name))
 

@@ -13,7 +13,7 @@ from trainload.analyse.study.tidy import TidyStudy, cell_title
 if TYPE_CHECKING:
     import polars as pl
 
-_HIGHER = ("accuracy", "_per_s", "top1", "top5")
+_HIGHER = ("accuracy", "_per_s", "_f1_", "top1", "top5")
 
 
 def higher_is_better(metric: str) -> bool:

@@ -1,0 +1,189 @@
+"""A study at a glance: which metrics matter, the three findings, and how the levels compare.
+
+Stands on the tables of this room; words and drawing are the report's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from trainload.analyse.study.best import best_table, higher_is_better
+from trainload.analyse.study.cells import cell_table
+from trainload.analyse.study.effects import effect_table
+from trainload.analyse.study.tidy import TidyStudy
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_FINDINGS = 3
+_TIMES = ("step_s", "training_s", "duration_s")
+_BESIDE = (
+    "training_s",
+    "energy_j",
+    "best_accuracy",
+    "validation_accuracy",
+    "validation_f1_weighted",
+    "peak_gpu_bytes",
+    "peak_allocated_bytes",
+    "peak_host_bytes",
+)
+"""Metrics of the overview beside the time of the work, as far as the runs tell them."""
+
+Kind = Literal["best", "effect", "undecided"]
+Change = Literal["better", "worse", "unchanged", "missing"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that the study shows, or cannot show."""
+
+    kind: Kind
+    metric: str
+    cell: str | None = None
+    """best: the cell with the best median."""
+    value: float | None = None
+    """best: that median."""
+    tied: int = 0
+    """best: cells that cannot be told from it."""
+    others: int = 0
+    """best: all other cells. undecided: comparisons of which none is decided."""
+    factor: str | None = None
+    level: str | None = None
+    base: str | None = None
+    effect: float | None = None
+    low: float | None = None
+    high: float | None = None
+    ratio: bool = False
+    """Whether the effect is a ratio minus one; else a difference in the metric's unit."""
+    n: int = 0
+    """best: runs of the cell. effect: pairs of cells compared. undecided: most runs of a cell."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOverview:
+    """What the page of a study begins with."""
+
+    metrics: tuple[str, ...]
+    """Those that are told of, the leading one first; none where no run counts."""
+    findings: tuple[Finding, ...]
+    cells: pl.DataFrame
+    """As `cell_table`, of these metrics."""
+    best: Mapping[str, pl.DataFrame]
+    """`best_table` by metric."""
+    effects: Mapping[str, pl.DataFrame]
+    """`effect_table` by metric."""
+
+    def counts(self, metric: str) -> dict[Change, int]:
+        """How many levels are better, worse or not told from the base, or cannot be judged."""
+        found: dict[Change, int] = {"better": 0, "worse": 0, "unchanged": 0, "missing": 0}
+        for row in self.effects[metric].iter_rows(named=True):
+            found[change_of(row, metric)] += 1
+        return found
+
+
+def change_of(row: Mapping[str, Any], metric: str) -> Change:
+    """What a row of an effect table says of its level, in terms of good and bad."""
+    if row["verdict"] == "says nothing":
+        return "missing"
+    if row["verdict"] != "differs":
+        return "unchanged"
+    return "better" if (row["effect"] > 0) == higher_is_better(metric) else "worse"
+
+
+def overview_of(study: TidyStudy) -> StudyOverview:
+    """The overview of a study's runs; without a run that counts it is empty, and says nothing."""
+    metrics = _metrics(study)
+    best = {metric: best_table(study, metric) for metric in metrics}
+    effects = {metric: effect_table(study, metric) for metric in metrics}
+    return StudyOverview(
+        metrics=metrics,
+        findings=tuple(_findings(metrics, best, effects))[:MOST_FINDINGS],
+        cells=cell_table(study, metrics),
+        best=best,
+        effects=effects,
+    )
+
+
+def _metrics(study: TidyStudy) -> tuple[str, ...]:
+    counted = study.counted
+    known = {m for m in study.metrics if counted[m].count()}
+    # A larger batch takes longer by itself: what it brings is told by the examples it trains.
+    first = ("examples_per_s", *_TIMES) if "batch_size" in study.factors else _TIMES
+    leading = [m for m in first if m in known][:1]
+    return tuple(dict.fromkeys([*leading, *(m for m in _BESIDE if m in known)]))
+
+
+def _findings(
+    metrics: Sequence[str],
+    best: Mapping[str, pl.DataFrame],
+    effects: Mapping[str, pl.DataFrame],
+) -> Iterator[Finding]:
+    if not metrics:
+        return
+    leading = metrics[0]
+    table = best[leading]
+    if table.height > 1:
+        yield _best(leading, table)
+    shown = [f for metric in metrics for f in _shown(metric, effects[metric])]
+    told: set[tuple[str, str | None]] = set()
+    # The largest of the leading metric first, then of each other metric, then further factors.
+    for rank in (leading, None):
+        for finding in sorted(shown, key=_weight, reverse=True):
+            again = any(metric == finding.metric for metric, _ in told)
+            if (rank is None or finding.metric == rank) and not again:
+                told.add((finding.metric, finding.factor))
+                yield finding
+    for finding in sorted(shown, key=_weight, reverse=True):
+        if (finding.metric, finding.factor) not in told:
+            told.add((finding.metric, finding.factor))
+            yield finding
+    for metric in metrics:
+        found = effects[metric]
+        if found.height and not found.filter(found["verdict"] == "differs").height:
+            yield Finding(
+                kind="undecided",
+                metric=metric,
+                others=found.height,
+                n=int(best[metric]["n"].max() or 0),  # type: ignore[arg-type]
+            )
+
+
+def _best(metric: str, table: pl.DataFrame) -> Finding:
+    first = table.row(0, named=True)
+    standings = table["standing"].to_list()[1:]
+    return Finding(
+        kind="best",
+        metric=metric,
+        cell=first["cell"],
+        value=first["median"],
+        n=first["n"],
+        tied=sum(standing != "worse" for standing in standings),
+        others=len(standings),
+    )
+
+
+def _shown(metric: str, table: pl.DataFrame) -> list[Finding]:
+    return [
+        Finding(
+            kind="effect",
+            metric=metric,
+            factor=row["factor"],
+            level=row["level"],
+            base=row["base"],
+            effect=row["effect"],
+            low=row["low"],
+            high=row["high"],
+            ratio=row["scale"] == "ratio - 1",
+            n=row["pairs"],
+        )
+        for row in table.filter(table["verdict"] == "differs").iter_rows(named=True)
+    ]
+
+
+def _weight(finding: Finding) -> float:
+    """How much a finding changes, so that halving and doubling weigh the same."""
+    effect = finding.effect or 0.0
+    return abs(math.log1p(max(effect, -0.999999))) if finding.ratio else abs(effect)
