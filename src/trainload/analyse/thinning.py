@@ -30,6 +30,8 @@ class ThinColumn:
     high: Array
     seldom: bool = False
     """Read at few of the rows, so that rows without a reading are no gaps."""
+    span: tuple[float, float, float] | None = None
+    """Lowest, mean and highest of all readings in training, of the whole run without a step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +68,19 @@ def thin_samples(
     return _thin(frame, "t_s", present, _step_ends(steps), points)
 
 
-def thin_steps(steps: pl.DataFrame, *, points: int) -> ThinSeries | None:
-    """Step time, loss and throughput at the end of each step; None without steps."""
+def thin_steps(
+    steps: pl.DataFrame, *, points: int, batch_size: int | None = None
+) -> ThinSeries | None:
+    """Step time, loss and throughput at the end of each step; None without steps.
+
+    A step that does not tell its examples has those of a batch.
+    """
     import polars as pl
 
     if steps.is_empty():
         return None
-    rate = pl.col("examples") / pl.when(pl.col("step_s") > 0).then(pl.col("step_s"))
+    examples = pl.col("examples").fill_null(pl.lit(batch_size, pl.Int64))
+    rate = examples / pl.when(pl.col("step_s") > 0).then(pl.col("step_s"))
     frame = steps.sort("end_s").with_columns(rate.alias("examples_per_s"))
     wanted = [c for c in ("step_s", "examples_per_s", "loss") if frame[c].count()]
     return _thin(frame, "end_s", wanted, _step_ends(steps), points)
@@ -91,10 +99,11 @@ def _thin(
 ) -> ThinSeries:
     import numpy as np
 
-    times = frame[key].to_numpy().astype(np.float64)
+    times: Array = frame[key].to_numpy().astype(np.float64)
     values = frame.select(columns).cast(_float()).to_numpy()
     seldom = np.isnan(values).mean(axis=0) > SELDOM
     readings = len(times)
+    spans = _spans(values, times, marks)
     low = mean = high = values
     if readings > points:
         starts = _stretches(times, points)
@@ -103,7 +112,7 @@ def _thin(
         mean = total / np.where(count, count, np.nan)
         low = np.fmin.reduceat(values, starts, axis=0)
         high = np.fmax.reduceat(values, starts, axis=0)
-        rows = np.diff(np.append(starts, readings))
+        rows: Array = np.diff(np.append(starts, readings)).astype(np.float64)
         times = np.add.reduceat(times, starts) / rows
     times, (low, mean, high) = _with_gaps(times, (low, mean, high))
     return ThinSeries(
@@ -112,11 +121,32 @@ def _thin(
         readings=readings,
         columns={
             name: ThinColumn(
-                low=low[:, at], mean=mean[:, at], high=high[:, at], seldom=bool(seldom[at])
+                low=low[:, at],
+                mean=mean[:, at],
+                high=high[:, at],
+                seldom=bool(seldom[at]),
+                span=spans[at],
             )
             for at, name in enumerate(columns)
         },
     )
+
+
+def _spans(values: Array, times: Array, marks: Array) -> list[tuple[float, float, float] | None]:
+    """Lowest, mean and highest of each column over training; None of one without a reading."""
+    import numpy as np
+
+    if len(marks) > 1:
+        values = values[(times >= marks[0]) & (times <= marks[-1])]
+    count = (~np.isnan(values)).sum(axis=0)
+    if not len(values):
+        return [None] * len(count)
+    low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
+    mean = np.nansum(values, axis=0) / np.where(count, count, 1)
+    return [
+        (float(low[at]), float(mean[at]), float(high[at])) if count[at] else None
+        for at in range(len(count))
+    ]
 
 
 def _stretches(times: Array, points: int) -> Any:
@@ -135,7 +165,7 @@ def _with_gaps(times: Array, tables: Sequence[Array]) -> tuple[Array, list[Array
     between = np.diff(times)
     if not len(between) or not (typical := float(np.median(between))) > 0:
         return times, list(tables)
-    after = np.flatnonzero(between > GAP_WIDTHS * typical) + 1
+    after: Any = np.flatnonzero(between > GAP_WIDTHS * typical) + 1
     if len(after) > len(times) // 2:
         return times, list(tables)
     middles = (times[after - 1] + times[after]) / 2
@@ -148,9 +178,11 @@ def _iterations(times: Array, marks: Array) -> Array:
 
     if len(marks) < 2:
         return np.full(len(times), np.nan)
-    finished: Array = np.interp(times, marks, np.arange(len(marks), dtype=np.float64))
+    counts: Array = np.arange(len(marks), dtype=np.float64)
+    finished: Array = np.asarray(np.interp(times, marks, counts), dtype=np.float64)
     outside = (times < marks[0]) | (times > marks[-1])
-    return np.where(outside, np.nan, finished)
+    finished[outside] = np.nan
+    return finished
 
 
 def _float() -> Any:

@@ -90,7 +90,7 @@ class Run:
         return self._samples[0]
 
     def samples_of(self, columns: Sequence[str]) -> pl.DataFrame:
-        """As `samples`, with `t_s` and those of these columns that it has: read alone, and so sooner."""
+        """As `samples`, but `t_s` and those of these columns that it has: read alone, so sooner."""
         if not self._sealed or "_samples" in self.__dict__:
             found = self.samples
             return found.select("t_s", *(c for c in columns if c in found.columns))

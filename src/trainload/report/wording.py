@@ -244,3 +244,23 @@ def render_metric(name: str, value: float | None) -> str:
     if unit_of(name) == "J":
         return render_energy(value, watt_hours=False)
     return render_value(name, value)
+
+
+_ORIGINS: Mapping[str, str] = {
+    "step_s": "measured: median of the steps after warm-up",
+    "training_s": "measured: sum of all steps, warm-up included",
+    "duration_s": "measured: from the start of the run to its end",
+    "examples_per_s": "measured: examples of the median step after warm-up, over its time",
+    "energy_j": "over the training, from the first source that told it; the run names the source",
+    "best_accuracy": "measured on the validation set: the best epoch",
+    "validation_accuracy": "measured on the validation set: the last epoch",
+    "validation_f1_weighted": "measured on the validation set: the last epoch",
+    "peak_gpu_bytes": "measured: most that the run's processes held, as the driver tells",
+    "peak_allocated_bytes": "measured: most that the framework's allocator gave out",
+    "peak_host_bytes": "measured: most memory of the run's processes on the host",
+}
+
+
+def render_origin(metric: str) -> str:
+    """Where a headline figure comes from, for a hover; its column's name where nothing is known."""
+    return _ORIGINS.get(metric, clean_text(metric))

@@ -128,18 +128,7 @@ def _findings(
     if table.height > 1:
         yield _best(leading, table)
     shown = [f for metric in metrics for f in _shown(metric, effects[metric])]
-    told: set[tuple[str, str | None]] = set()
-    # The largest of the leading metric first, then of each other metric, then further factors.
-    for rank in (leading, None):
-        for finding in sorted(shown, key=_weight, reverse=True):
-            again = any(metric == finding.metric for metric, _ in told)
-            if (rank is None or finding.metric == rank) and not again:
-                told.add((finding.metric, finding.factor))
-                yield finding
-    for finding in sorted(shown, key=_weight, reverse=True):
-        if (finding.metric, finding.factor) not in told:
-            told.add((finding.metric, finding.factor))
-            yield finding
+    yield from _ordered(shown, leading)
     for metric in metrics:
         found = effects[metric]
         if found.height and not found.filter(found["verdict"] == "differs").height:
@@ -149,6 +138,25 @@ def _findings(
                 others=found.height,
                 n=int(best[metric]["n"].max() or 0),  # type: ignore[arg-type]
             )
+
+
+def _ordered(shown: Sequence[Finding], leading: str) -> Iterator[Finding]:
+    """The largest effect on the leading metric, then that of each other factor, then the rest."""
+    heaviest = sorted(shown, key=_weight, reverse=True)
+    heaviest.sort(key=lambda finding: finding.metric != leading)
+    factors: set[str | None] = set()
+    later = []
+    for finding in heaviest:
+        if finding.factor in factors:
+            later.append(finding)
+        else:
+            factors.add(finding.factor)
+            yield finding
+    seen: set[tuple[str, str | None]] = set()
+    for finding in later:
+        if (finding.metric, finding.factor) not in seen and finding.metric != leading:
+            seen.add((finding.metric, finding.factor))
+            yield finding
 
 
 def _best(metric: str, table: pl.DataFrame) -> Finding:

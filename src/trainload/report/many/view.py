@@ -30,7 +30,7 @@ class ShownRun:
 
 @dataclass(frozen=True, kw_only=True)
 class ManyRuns:
-    """A study, or some runs beside each other."""
+    """A study, or some runs beside each other; `runs` stand in the order of the tidy frame."""
 
     title: str
     is_study: bool
@@ -56,13 +56,10 @@ class ManyRuns:
         return found
 
     @cached_property
-    def factor_levels(self) -> Mapping[str, tuple[int, ...]]:
-        """Of each run, by its key, the position of its level of each factor; -1 where not known."""
-        found = {}
-        columns = ("run", *self.tidy.factors)
-        for key, *texts in self.tidy.frame.select(columns).iter_rows():
-            found[key] = self.positions(texts)
-        return found
+    def run_levels(self) -> Sequence[tuple[int, ...]]:
+        """Of each run the position of its level of each factor; -1 where it is not known."""
+        rows = self.tidy.frame.select(self.tidy.factors).iter_rows() if self.tidy.factors else ()
+        return [self.positions(texts) for texts in rows] or [()] * len(self.runs)
 
     def positions(self, texts: Sequence[str | None]) -> tuple[int, ...]:
         """The position of each level in `levels`, in the order of the factors."""
