@@ -53,7 +53,7 @@ def render_table(
     )
     body = "".join(f"<tr>{_render_cells(row, numbers)}</tr>" for row in rows)
     return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">'
+        f'<div class="scroll" role="group" tabindex="0" aria-label="{escape(label)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -94,7 +94,7 @@ def render_sortable(
     )
     body = "".join(f"<tr {attributes}>{_sortable_cells(cells)}</tr>" for attributes, cells in rows)
     return (
-        f'<div class="scroll tall" role="region" tabindex="0" aria-label="{escape(label)}">'
+        f'<div class="scroll tall" role="group" tabindex="0" aria-label="{escape(label)}">'
         f'<table class="sortable figures" id="{name}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )

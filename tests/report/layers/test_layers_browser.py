@@ -18,7 +18,7 @@ def open_page(browser, tmp_path, make_run):
     def open_report(layers, width=1280, scheme="light"):
         run = open_run(make_run(gpu=True))
         path = tmp_path / "report.html"
-        path.write_text(render_html([(run, summarise_run(run))], [layers]), encoding="utf-8")
+        path.write_text(render_html(run, summarise_run(run), layers), encoding="utf-8")
         page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
         opened.append(page)
         complaints = []

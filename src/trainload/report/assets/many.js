@@ -138,7 +138,7 @@
     const table = element("table", {},
       element("thead", {}, element("tr", {}, ...head)),
       element("tbody", {}, ...rows.map((row) => element("tr", {}, ...cells(row)))));
-    return element("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": label }, table);
+    return element("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": label }, table);
   }
 
   function drawQuantity(at, place) {
@@ -314,7 +314,7 @@
   }
 
   if (data.runs.length) {
-    document.querySelectorAll("#runs-table th.opens").forEach((cell) => {
+    document.querySelectorAll("#runs-table tbody th.opens").forEach((cell) => {
       const at = Number(cell.parentElement.dataset.run);
       const open = element("button", { type: "button", class: "open-run" }, ...cell.childNodes);
       open.addEventListener("click", () => openRun(at, true));

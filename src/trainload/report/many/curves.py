@@ -31,7 +31,7 @@ MOST_POINTS, FEWEST_POINTS = 1000, 60
 CORE_POINTS = 100
 MOST_COLUMNS = 20
 """Drawn of one run beside its cores."""
-THREADS = 4
+THREADS = 2
 _MISSING = 65535
 _POINT_BYTES = 8
 """Lowest, mean and highest of one point as text: three times two bytes in base64."""

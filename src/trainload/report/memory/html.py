@@ -217,7 +217,7 @@ def _render_help(answer: MemoryAnswer) -> str:
     titles = ("change", "then", "needs", "less by", "how")
     head = "".join(f'<th scope="col"{_number(at)}>{title}</th>' for at, title in enumerate(titles))
     table = (
-        '<div class="scroll" role="region" tabindex="0" aria-label="What would help">'
+        '<div class="scroll" role="group" tabindex="0" aria-label="What would help">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
     return f"<section><h3>What would help</h3>{said}{table if rows else ''}</section>"
