@@ -73,8 +73,8 @@ def test_iterations_count_finished_steps_and_are_missing_outside_training():
 def test_steps_have_time_rate_and_loss():
     ends = [float(n + 1) for n in range(10)]
     steps = pl.DataFrame(
-        {"start_s": [e - 0.5 for e in ends], "end_s": ends, "step_s": [0.5] * 10, "loss": [1.0] * 10,
-         "examples": [None] * 10},
+        {"start_s": [e - 0.5 for e in ends], "end_s": ends, "step_s": [0.5] * 10,
+         "loss": [1.0] * 10, "examples": [None] * 10},
         schema_overrides={"examples": pl.Int64},
     )  # fmt: skip
     assert "examples_per_s" not in thin_steps(steps, points=100).columns

@@ -92,6 +92,8 @@ def test_curves_run_over_the_traced_steps():
     assert total.names == ("step", "explained", "step while traced")
     step, explained, _ = total.values
     assert all(0.42 * 0.99 <= a - b <= 0.42 * 1.2 for a, b in zip(step, explained, strict=True))
+    shares = [1 - b / a for a, b in zip(step, explained, strict=True)]
+    assert unexplained.percent and unexplained.values[0] == pytest.approx(shares, abs=1e-3)
 
 
 def test_a_numbered_layer_carries_its_class():

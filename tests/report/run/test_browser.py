@@ -1,7 +1,6 @@
 """The HTML report in a real browser: drawn, operable by keyboard, fit for a phone."""
 
 import pytest
-
 from html_page import page_of
 
 pytestmark = pytest.mark.browser
