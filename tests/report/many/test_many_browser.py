@@ -18,6 +18,7 @@ def study_file(tmp_path_factory, write_study):
     folder = tmp_path_factory.mktemp("study")
     cells = grid(repetitions=3)
     cells[-1] = (cells[-1][0], {**cells[-1][1], "outcome": "failed", "reason": "it broke " * 30})
+    cells[0] = (cells[0][0], {**cells[0][1], "changes": {"framework": "jax"}})
     options = {"gpu": True, "cores": 12, "steps_per_epoch": 100}
     study = write_study(folder / "study", cells, **options)
     path = folder / "study.html"
@@ -47,6 +48,15 @@ def open_page(browser, study_file):
         page.close()
 
 
+def until(page, expression, tries=100):
+    """Waits from outside: the page's policy lets no text be evaluated inside it."""
+    for _ in range(tries):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never true: {expression}")
+
+
 def show_curves(page):
     page.evaluate("document.getElementById('curves').scrollIntoView()")
     page.wait_for_selector("#curve-0 .main-svg")
@@ -67,7 +77,7 @@ def test_chips_and_search_choose_runs_for_tables_and_curves(open_page):
     assert len(page.evaluate(LINES)) == 1
     page.click("#clear")
     page.fill("#search", "failed")
-    page.wait_for_function(f"{SHOWN} === 1")
+    page.locator("#shown", has_text="1 of 12 runs shown").wait_for()
     page.click("#clear")
     assert page.evaluate(SHOWN) == 12
 
@@ -109,7 +119,7 @@ def test_zooming_one_plot_zooms_the_others(open_page):
     show_curves(page)
     page.evaluate("Plotly.relayout('curve-0', {'xaxis.range[0]': 1, 'xaxis.range[1]': 2})")
     other = "document.getElementById('curve-1').layout.xaxis.range.map(v => Math.round(v))"
-    page.wait_for_function(f"String({other}) === '1,2'")
+    until(page, f"String({other}) === '1,2'")
     # A plot that is drawn later joins in.
     last = page.locator("#curve-plots .canvas").last
     last.scroll_into_view_if_needed()
@@ -117,7 +127,7 @@ def test_zooming_one_plot_zooms_the_others(open_page):
     page.wait_for_selector(f"#{identity} .main-svg")
     assert page.evaluate(f"document.getElementById('{identity}').layout.xaxis.range") == [1, 2]
     page.evaluate("Plotly.relayout('curve-0', {'xaxis.autorange': true})")
-    page.wait_for_function("document.getElementById('curve-1').layout.xaxis.autorange === true")
+    until(page, "document.getElementById('curve-1').layout.xaxis.autorange === true")
 
 
 def test_each_line_has_its_least_mean_and_most(open_page):
@@ -171,11 +181,7 @@ def test_the_keyboard_reaches_filters_and_tables(open_page):
     reached = []
     for _ in range(8):
         page.keyboard.press("Tab")
-        reached.append(
-            page.evaluate(
-                "(e => e.id || e.dataset.factor || e.dataset.sort)(document.activeElement)"
-            )
-        )
+        reached.append(page.evaluate("(e => e.id || e.dataset.factor)(document.activeElement)"))
     assert reached[:4] == ["0", "0", "1", "1"]
     assert "clear" in reached
 

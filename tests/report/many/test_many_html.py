@@ -47,7 +47,7 @@ def test_figures_have_plain_names_and_their_origin_on_hover(study_page):
     page = Page(study_page)
     assert "gpu0_load_fraction" not in " ".join(page.texts)
     hovers = [a["title"] for _, a in page.tags if "title" in a]
-    assert any("measured: median of the steps after warm-up" in hover for hover in hovers)
+    assert any("measured: examples of the median step" in hover for hover in hovers)
     titles = [q["title"] for q in data_of(study_page)["quantities"]]
     assert {"CPU load", "RAM", "Step time"} <= set(titles)
 
@@ -65,7 +65,7 @@ def test_series_are_thinned_as_the_page_says(tmp_path, monkeypatch, write_study)
 
 def test_the_more_runs_the_fewer_points(monkeypatch, tmp_path, write_study):
     monkeypatch.setattr(curves, "BUDGET_BYTES", 1)
-    text = page_of(write_study(tmp_path / "s", grid((16,), repetitions=1)))
+    text = page_of(write_study(tmp_path / "s", grid((16,), repetitions=1), rate_hz=50.0))
     assert data_of(text)["runs"][0]["samples"]["n"] > curves.FEWEST_POINTS
     assert f"at most {curves.FEWEST_POINTS} points" in texts_of(text)
 

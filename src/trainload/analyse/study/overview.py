@@ -21,16 +21,14 @@ if TYPE_CHECKING:
 MOST_FINDINGS = 3
 _TIMES = ("step_s", "training_s", "duration_s")
 _BESIDE = (
-    "training_s",
-    "energy_j",
-    "best_accuracy",
-    "validation_accuracy",
-    "validation_f1_weighted",
-    "peak_gpu_bytes",
-    "peak_allocated_bytes",
-    "peak_host_bytes",
+    ("training_s",),
+    ("energy_j",),
+    ("best_accuracy", "validation_accuracy"),
+    ("validation_f1_weighted",),
+    ("peak_gpu_bytes", "peak_allocated_bytes"),
+    ("peak_host_bytes",),
 )
-"""Metrics of the overview beside the time of the work, as far as the runs tell them."""
+"""Metrics of the overview beside the time of the work: of each group the first that runs tell."""
 
 Kind = Literal["best", "effect", "undecided"]
 Change = Literal["better", "worse", "unchanged", "missing"]
@@ -42,6 +40,8 @@ class Finding:
 
     kind: Kind
     metric: str
+    also: tuple[str, ...] = ()
+    """undecided: further metrics of which it is true."""
     cell: str | None = None
     """best: the cell with the best median."""
     value: float | None = None
@@ -113,7 +113,8 @@ def _metrics(study: TidyStudy) -> tuple[str, ...]:
     # A larger batch takes longer by itself: what it brings is told by the examples it trains.
     first = ("examples_per_s", *_TIMES) if "batch_size" in study.factors else _TIMES
     leading = [m for m in first if m in known][:1]
-    return tuple(dict.fromkeys([*leading, *(m for m in _BESIDE if m in known)]))
+    beside = [next((m for m in group if m in known), None) for group in _BESIDE]
+    return tuple(dict.fromkeys([*leading, *(m for m in beside if m is not None)]))
 
 
 def _findings(
@@ -129,15 +130,13 @@ def _findings(
         yield _best(leading, table)
     shown = [f for metric in metrics for f in _shown(metric, effects[metric])]
     yield from _ordered(shown, leading)
-    for metric in metrics:
-        found = effects[metric]
-        if found.height and not found.filter(found["verdict"] == "differs").height:
-            yield Finding(
-                kind="undecided",
-                metric=metric,
-                others=found.height,
-                n=int(best[metric]["n"].max() or 0),  # type: ignore[arg-type]
-            )
+    silent = [m for m in metrics if not any(f.metric == m for f in shown)]
+    compared = sum(effects[metric].height for metric in silent)
+    if compared:
+        most = max(max(best[metric]["n"].to_list(), default=0) for metric in silent)
+        yield Finding(
+            kind="undecided", metric=silent[0], also=tuple(silent[1:]), others=compared, n=most
+        )
 
 
 def _ordered(shown: Sequence[Finding], leading: str) -> Iterator[Finding]:

@@ -6,10 +6,11 @@
   const MOST_LINES = 16;
   const MANY_CORES = 8;
   const NARROW_PX = 420;
-  const BANDS = ["2e", "1c"]; // opacity of a band among few lines and among many, in hexadecimal
-  const FEW_LINES = 4;
+  const BAND = "2e"; // opacity of a band, in hexadecimal
+  const FEW_LINES = 4; // with fewer, bands are shown at first
   const CONFIG = { responsive: true, displayModeBar: false, scrollZoom: false };
   const byId = (id) => document.getElementById(id);
+  let bandsChosen = false; // by the reader, and not by the number of lines
   const hidden = new Set(); // names of lines that are switched off
   let lines = [];
   const zoom = trainload.newGroup();
@@ -36,6 +37,8 @@
     const all = [...groups.values()].sort((a, b) => a.at - b.at);
     lines = all.slice(0, MOST_LINES);
     lines.forEach((line, at) => { line.colour = at; });
+    // Bands of many lines cover each other.
+    if (!bandsChosen) byId("bands").checked = lines.length < FEW_LINES;
     const what = data.factors[choice] ? "levels" : "runs";
     const more = all.length > lines.length ? ` of ${all.length}; filter to choose others` : "";
     byId("drawn").textContent = `${lines.length} ${what} drawn${more}, from ${runs.length} runs`;
@@ -54,7 +57,7 @@
     }));
   }
 
-  function bandOf(curve, worth, color, many) {
+  function bandOf(curve, worth, color) {
     const x = [];
     const y = [];
     const close = (from, to) => {
@@ -69,20 +72,20 @@
     });
     close(from, curve.x.length);
     return {
-      type: "scatter", x, y, fill: "toself", fillcolor: color + BANDS[many ? 1 : 0], mode: "none",
+      type: "scatter", x, y, fill: "toself", fillcolor: color + BAND, mode: "none",
       hoverinfo: "skip", showlegend: false, meta: "band",
     };
   }
 
-  function tracesOf(curves, worth, look, unit) {
+  function tracesOf(curves, worth, look, unit, bands = true) {
     const traces = [];
     const scaled = (list) => Array.from(list, (v) => (Number.isNaN(v) ? null : v / worth));
     curves.forEach(({ curve, name, colour }) => {
       const color = look.series[colour % COLOURS];
       const line = { color, dash: colour < COLOURS ? "solid" : "dot" };
       const smooth = curve.raw && curve.raw !== curve.y && curve.raw.some((v, at) => v !== curve.y[at]);
-      if (curve.thinned) traces.push(bandOf(curve, worth, color, curves.length > FEW_LINES));
-      else if (smooth) {
+      if (curve.thinned && bands) traces.push(bandOf(curve, worth, color));
+      else if (smooth && !curve.thinned) {
         traces.push({
           type: "scatter", x: curve.x, y: scaled(curve.raw), mode: "lines", opacity: 0.3,
           line: { ...line, width: 1 }, hoverinfo: "skip", showlegend: false, meta: "raw",
@@ -156,7 +159,8 @@
     const canvas = place.querySelector(".canvas");
     const drawn = curves.filter(({ name }) => !hidden.has(name));
     const look = style();
-    show(canvas, tracesOf(drawn, worth, look, unit), layoutOf(canvas, look, unit, axisTitle()), zoom);
+    const traces = tracesOf(drawn, worth, look, unit, byId("bands").checked);
+    show(canvas, traces, layoutOf(canvas, look, unit, axisTitle()), zoom);
     const rows = curves.map(({ name, curve }) => [
       name, String(curve.runs), ...(curve.figures
         ? curve.figures.map((v) => `${number(v / worth)} ${unit}`) : ["–", "–", "–"]),
@@ -326,6 +330,7 @@
     showLayers();
     showOne();
     byId("lines").addEventListener("change", () => { hidden.clear(); chooseLines(); redraw(); });
+    byId("bands").addEventListener("change", () => { bandsChosen = true; redraw(); });
     byId("layer-run")?.addEventListener("change", showLayers);
     byId("one-run")?.addEventListener("change", showOne);
     byId("before")?.addEventListener("click", () => step(-1));

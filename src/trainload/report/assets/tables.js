@@ -98,7 +98,7 @@
     filter();
   }
   if (differences) {
-    differences.checked = true;
+    differences.checked = differences.defaultChecked;
     differences.addEventListener("change", filterSettings);
     settingSearch.addEventListener("input", filterSettings);
     filterSettings();

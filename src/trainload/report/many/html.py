@@ -135,11 +135,14 @@ def _render_curves(many: ManyRuns, curves: ManyCurves) -> str:
             "readings, so no spike is lost."
         )
     told = (
-        "The bold line is the mean over the runs of a level, smoothed over w readings; the band "
-        "reaches from their lowest to their highest reading. Drag to zoom all plots at once, "
+        "The bold line is the mean over the runs of a level, smoothed over w readings; bands "
+        "reach from their lowest to their highest reading. Drag to zoom all plots at once, "
         f"double-click to go back.{thinned}{left}"
     )
-    choice = f'<label>Lines <select id="lines">{options}</select></label>'
+    choice = (
+        f'<label>Lines <select id="lines">{options}</select></label>'
+        '<label><input type="checkbox" id="bands"> bands</label>'
+    )
     return (
         '<section id="curves"><h2>Curves</h2><form class="filters" aria-label="What makes a line">'
         f'{choice}<p role="status" id="drawn"></p></form><p class="quiet">{told}</p>'

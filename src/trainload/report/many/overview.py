@@ -41,8 +41,12 @@ def _compared(many: ManyRuns) -> str:
     if not many.tidy.factors:
         return "Nothing that was asked for differs between these runs: they are repetitions."
     parts = [
-        f"{clean_text(name)} ({_named(levels)})" for name, levels in many.levels.items() if levels
+        f"{clean_text(name)} ({_named(levels)})"
+        for name, levels in many.levels.items()
+        if len(levels) > 1
     ]
+    if not parts:
+        return "There is one cell: nothing differs between its runs but chance."
     return f"Compared: {' × '.join(parts)}."
 
 
@@ -63,8 +67,10 @@ def _render_findings(many: ManyRuns) -> str:
         alone = "There is one run that counts, and" if counted == 1 else "All runs are alike, so"
         return f'<p class="quiet">{alone} nothing to compare it with.</p>'
     items = "".join(f"<li>{escape(render_finding(finding))}</li>" for finding in findings)
-    number = {1: "The finding", 2: "The two findings"}.get(len(findings), "The three findings")
-    return f'<div class="advice"><h3>{number} that matter</h3><ol>{items}</ol></div>'
+    number = {1: "What the runs show", 2: "The two findings that matter"}.get(
+        len(findings), "The three findings that matter"
+    )
+    return f'<div class="advice"><h3>{number}</h3><ol>{items}</ol></div>'
 
 
 def render_finding(finding: Finding) -> str:
@@ -79,10 +85,12 @@ def render_finding(finding: Finding) -> str:
             return f"~ {first}, but no other cell can be told from it by these repetitions."
         return f"~ {first}; {finding.tied} of {finding.others} other cells cannot be told from it."
     if finding.kind == "undecided":
+        names = ", ".join((name, *map(render_name, finding.also)))
+        count = f"{finding.n} run{'' if finding.n == 1 else 's'}"
         few = " Repeat the cells: one run of each says nothing." if finding.n < 2 else ""
         return (
-            f"~ {name[:1].upper()}{name[1:]}: none of {finding.others} comparisons with the "
-            f"reference is decided (at most {finding.n} runs of a cell).{few}"
+            f"~ {names[:1].upper()}{names[1:]}: none of {finding.others} comparisons with the "
+            f"reference is decided (at most {count} of a cell).{few}"
         )
     change = render_change(finding.metric, finding.effect, ratio=finding.ratio)
     low = render_change(finding.metric, finding.low, ratio=finding.ratio)
@@ -139,7 +147,7 @@ def _render_changes(many: ManyRuns) -> str:
     rows = []
     for metric in many.overview.metrics:
         counts = many.overview.counts(metric)
-        if sum(counts.values()):
+        if sum(counts.values()) > counts["missing"]:
             rows.append((render_name(metric), *(str(count) for count in counts.values())))
     if not rows:
         return ""

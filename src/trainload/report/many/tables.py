@@ -220,6 +220,12 @@ def render_effects(many: ManyRuns) -> str:
     ]
     if not rows:
         return ""
+    if all(cells[4].value is None for _, cells in rows):
+        return (
+            '<section id="effects"><h2>What each level changes</h2><p class="quiet">~ Nothing can '
+            "be said: a comparison needs cells that differ in one factor alone, with two runs each "
+            "or three such pairs.</p></section>"
+        )
     titles = [
         ("factor", ""), ("level", ""), ("reference", "the level that most cells have"),
         ("figure", ""), ("change", "level − reference, of cells that are equal otherwise"),
@@ -296,8 +302,9 @@ def render_configuration(many: ManyRuns) -> str:
     table = render_sortable(titles, rows, label="Configuration", name="configuration-table")
     return (
         '<section id="configuration"><h2>Configuration</h2><form class="filters" '
-        'aria-label="Which settings are shown"><label><input type="checkbox" id="differences" '
-        f"checked> differences only ({equal} of {len(rows)} settings are equal)</label>"
+        'aria-label="Which settings are shown"><label><input type="checkbox" id="differences"'
+        f"{'' if equal == len(rows) else ' checked'}> differences only "
+        f"({equal} of {len(rows)} settings are equal)</label>"
         '<label class="search">Search <input type="search" id="setting-search"></label></form>'
         f"{table}</section>"
     )
