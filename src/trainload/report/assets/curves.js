@@ -74,9 +74,19 @@ trainload.curves = (() => {
     };
   }
 
+  // Without its gaps: a mean of several must not jump where one of them was not read for a while.
+  function bridged(curve) {
+    const use = curve.y.map((_, at) => at).filter((at) => !Number.isNaN(curve.y[at]));
+    const pick = (list) => use.map((at) => list[at]);
+    return {
+      ...curve, x: pick(curve.x), y: pick(curve.y), low: pick(curve.low), high: pick(curve.high),
+    };
+  }
+
   // The mean of several curves, and the lowest and highest of all, on shared points.
-  function together(curves) {
-    if (curves.length === 1) return { ...curves[0], runs: 1 };
+  function together(found) {
+    if (found.length === 1) return { ...found[0], runs: 1 };
+    const curves = found.map(bridged);
     let first = Infinity;
     let last = -Infinity;
     let points = FEWEST;

@@ -136,7 +136,8 @@ def _render_curves(many: ManyRuns, curves: ManyCurves) -> str:
         )
     told = (
         "The bold line is the mean over the runs of a level, smoothed over w readings; bands "
-        "reach from their lowest to their highest reading. Drag to zoom all plots at once, "
+        "reach from their lowest to their highest reading. A mean of several runs bridges the gaps "
+        "of one. Drag to zoom all plots at once, "
         f"double-click to go back.{thinned}{left}"
     )
     choice = (

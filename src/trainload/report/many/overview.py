@@ -195,6 +195,10 @@ def _partly_told(many: ManyRuns) -> list[str]:
     return lines
 
 
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
 def _overhead(many: ManyRuns) -> str:
     """The instrument's own overhead over all runs, as far as it was resolved."""
     found = [shown.run.manifest.overhead for shown in many.runs if shown.run is not None]
@@ -202,11 +206,12 @@ def _overhead(many: ManyRuns) -> str:
     noisy = sum(o is not None and o.verdict == "not_resolvable" for o in found)
     told = []
     if resolved:
-        low, high = render_percent(min(resolved)), render_percent(max(resolved))
         middle = render_percent(statistics.median(resolved))
-        told.append(f"{middle} in the median of {len(resolved)} runs ({low} … {high})")
+        low, high = render_percent(min(resolved)), render_percent(max(resolved))
+        several = f"the median of {len(resolved)} runs ({low} … {high})"
+        told.append(f"{middle} in {several if len(resolved) > 1 else '1 run'}")
     if noisy:
-        told.append(f"not resolvable in {noisy} runs, where noise is larger")
+        told.append(f"not resolvable in {_runs(noisy)}, where noise is larger")
     if rest := len(found) - len(resolved) - noisy:
-        told.append(f"not measured in {rest} runs")
+        told.append(f"not measured in {_runs(rest)}")
     return f"own overhead: {'; '.join(told) or 'not measured'}"
