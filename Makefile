@@ -18,6 +18,8 @@ WHEEL_VENVS := $(CURDIR)/.venv-wheels
 # A machine may be set up with wheels of its own; these are to be those that everyone gets.
 PLAIN_PIP := env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null
 WHEEL_PACKAGES := psutil typer rich polars plotly pytest pytest-timeout pytest-xdist hypothesis pillow
+# Checks pages in the browser tests; they skip and say so where npm cannot get it.
+AXE := 4.14.0
 RAY := 2.60.0
 RAY_VENV := $(CURDIR)/.venv-ray
 WHEEL_TESTS := tests/worker/frameworks/fake_step/test_op_trace.py tests/cli/test_estimate_verb.py \
@@ -128,6 +130,10 @@ $(VENV)/.demo-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.test-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(TORCH),report,nvidia,dev]'
+	@{ cd $(VENV) && npm pack --silent axe-core@$(AXE) && \
+		tar -xzf axe-core-$(AXE).tgz --strip-components=1 package/axe.min.js && \
+		rm -f axe-core-$(AXE).tgz; } >/dev/null 2>&1 || \
+		echo "*** WITHOUT axe-core (npm cannot get it): pages are not checked by it ***" >&2
 	@touch $@ $(VENV)/.demo-ready
 
 clean:

@@ -76,6 +76,12 @@ def make_run(tmp_path: Path) -> MakeRun:
     return make
 
 
+@pytest.fixture(scope="session")
+def write_one() -> MakeRun:
+    """As `make_run`, into the folder that is named first; for fixtures of a whole module."""
+    return lambda parent, **options: write_run(parent, RunOptions(**options))
+
+
 def write_run(parent: Path, options: RunOptions) -> Path:
     """Write one run; left open, as after a crash of everything, where the outcome is None."""
     quantities = _quantities(options)

@@ -42,7 +42,7 @@ def test_a_log_linked_to_a_private_key_stays_out_of_the_page(run: Path, secret: 
     (run / "worker.log").symlink_to(secret)
     found = load(run)
     assert found.worker_log_tail() == ""
-    assert SECRET not in render_html([(found, found.summary)])
+    assert SECRET not in render_html(found, found.summary)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -50,7 +50,7 @@ def test_steps_come_from_the_optimizer_and_layers_are_told_apart(tmp_path):
     assert layers.ranks[0].cost.budget == 0.03
     summary = summarise_run(run)
     assert not any("finite" in warning for warning in summary.warnings)
-    assert "tiny" in render_html([(run, summary)])
+    assert "tiny" in render_html(run, summary)
 
 
 def test_told_steps_replace_those_of_the_optimizer_and_keep_their_loss(tmp_path):

@@ -1,6 +1,19 @@
-"""A page taken apart, for the tests of every report."""
+"""A page taken apart, for the tests of every report; and the page of some runs."""
 
 from html.parser import HTMLParser
+
+from trainload.analyse import summarise_run
+from trainload.api.reporting import find_runs, many_runs
+from trainload.record import open_run
+from trainload.report import render_html, render_many
+
+
+def page_of(*paths):
+    """The text of the page that `trainload report` writes of these run directories or studies."""
+    if len(paths) == 1 and (paths[0] / "run.json").exists():
+        run = open_run(paths[0])
+        return render_html(run, summarise_run(run))
+    return render_many(many_runs(find_runs(paths)))
 
 
 class Page(HTMLParser):

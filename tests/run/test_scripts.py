@@ -70,7 +70,7 @@ def test_steps_are_seen_and_losses_are_the_same_bit_for_bit(run_script, tmp_path
     assert run.steps["tokens"].null_count() == 39
     summary = summarise_run(run)
     assert summary.steps == 39 and not any("finite" in w for w in summary.warnings)
-    assert "train.py" in render_html([(run, summary)])
+    assert "train.py" in render_html(run, summary)
     assert run.manifest.workload.model == "train"
     assert len(run.manifest.workload.script.sha256) == 64
 

@@ -90,13 +90,20 @@ def collect_study(place: str | Path) -> TidyStudy:
 
 def read_place(place: str | Path) -> tuple[list[Measured], list[PlannedCell]]:
     """The runs of a place and, of a study, its cells; UsageError where it holds neither."""
-    folder = Path(place)
-    verdicts = dict(_verdicts(folder))
-    planned = list(_planned_cells(folder, verdicts))
-    measured = measured_runs(place, verdicts)
+    measured, planned = collect_measured(place)
     if not measured and not planned:
         raise UsageError(f"{place} holds no runs; name a study's folder or one of run directories")
     return [run for _, run in measured], planned
+
+
+def collect_measured(
+    place: str | Path,
+) -> tuple[list[tuple[Path, Measured]], list[PlannedCell]]:
+    """The runs of a place with where each lies and why it does not count, and its planned cells."""
+    folder = Path(place)
+    verdicts = dict(_verdicts(folder))
+    planned = list(_planned_cells(folder, verdicts))
+    return measured_runs(place, verdicts), planned
 
 
 def measured_runs(
@@ -119,10 +126,11 @@ def measured_runs(
     if inner.is_dir():
         paths = tuple(path for path in load_all(inner).paths if not path.is_symlink())
     told = {run: verdict for run, (_, verdict) in verdicts.items()}
-    return [(path, _measured(path, told)) for path in paths]
+    return [(path, measure_run(path, told)) for path in paths]
 
 
-def _measured(path: Path, verdicts: Mapping[str, str | None]) -> Measured:
+def measure_run(path: Path, verdicts: Mapping[str, str | None]) -> Measured:
+    """One run's figures, and why it does not count where it does not."""
     from trainload.analyse.study import Measured
 
     try:

@@ -1,4 +1,4 @@
-"""`trainload report`: runs as one HTML file, their layers as a trace or as tables."""
+"""`trainload report`: runs or a study as one HTML file, layers as a trace or as tables."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ EPILOG = """\b
 Examples:
   trainload report runs/mlp-20261115-120000-a1b2c3 --html report.html
   trainload report runs/* --html all.html
+  trainload report studies/width-and-batch --html study.html
   trainload report RUN --trace windows.json.gz
   trainload report RUN --csv tables"""
 
 
 def report_verb(
-    runs: list[Path] = typer.Argument(help="Run directories."),
+    runs: list[Path] = typer.Argument(
+        help="Run directories, folders of them, or a study's folder."
+    ),
     html: Path | None = typer.Option(
         None, help="The HTML file to write; report.html where nothing else is asked for."
     ),
@@ -35,16 +38,22 @@ def report_verb(
     rank: int = typer.Option(0, min=0, help="Whose trace to write, of several processes."),
     as_json: bool = typer.Option(False, "--json", help="Print the summaries as JSON instead."),
 ) -> int:
-    """Write one self-contained HTML file about one or several runs, and print its path.
+    """Write one self-contained HTML file about a run, several runs or a study, and print its path.
 
     What is no run is named, in the page too, and left out; the exit status is then 2.
     """
+    from trainload.api.reporting import holds_runs
     from trainload.cli.printing import json_text
     from trainload.cli.show import run_json
     from trainload.errors import UsageError
 
-    if len(runs) > 1 and (trace is not None or csv is not None):
+    several = len(runs) > 1 or holds_runs(runs[0])
+    if several and (trace is not None or csv is not None):
         raise UsageError("--trace and --csv are for one run; name one run directory")
+    if several and not as_json:
+        return _write_many(runs, html or DEFAULT_HTML)
+    if several:
+        runs = _run_folders(runs)
     opened, problems = _open_summed(runs)
     status = 2 if problems else 0
     if as_json:
@@ -59,8 +68,39 @@ def report_verb(
     if csv is not None:
         _write_tables(opened[0], csv)
     if html is not None or (trace is None and csv is None):
-        status = max(status, _write_page(opened, problems, html or DEFAULT_HTML))
+        status = max(status, _write_page(opened[0], html or DEFAULT_HTML))
     return status
+
+
+def _run_folders(places: Sequence[Path]) -> list[Path]:
+    """The run directories of all places; UsageError where there is none."""
+    from trainload.api.reporting import find_runs
+    from trainload.errors import UsageError
+
+    if not (paths := find_runs(places).paths):
+        raise UsageError(f"{places[0]} holds no runs yet")
+    return paths
+
+
+def _write_many(places: Sequence[Path], html: Path) -> int:
+    """Write the page of several runs or of a study; 2 where a run or its layers were not read.
+
+    Each of those is told; an error where nothing at all could be read.
+    """
+    from trainload.api.reporting import find_runs, many_runs
+    from trainload.cli.printing import complain, write_page
+    from trainload.errors import RecordError
+    from trainload.report import render_many
+
+    found = find_runs(places)
+    many = many_runs(found)
+    if many.problems and not many.is_study and all(shown.run is None for shown in many.runs):
+        raise RecordError(many.problems[0][1])
+    write_page(html, render_many(many))
+    for _, words in many.problems:
+        complain(RecordError(words))
+    typer.echo(str(html.resolve()))
+    return 2 if many.problems else 0
 
 
 def _open_summed(paths: Sequence[Path]) -> tuple[list[Run], list[tuple[str, str]]]:
@@ -87,19 +127,16 @@ def _open_summed(paths: Sequence[Path]) -> tuple[list[Run], list[tuple[str, str]
     return runs, [(path.name, str(fault)) for path, fault in faults]
 
 
-def _write_page(runs: Sequence[Run], problems: Sequence[tuple[str, str]], html: Path) -> int:
-    """Write the page; 2 where the layers of a run could not be read."""
+def _write_page(run: Run, html: Path) -> int:
+    """Write the page of one run; 2 where its layers could not be read."""
     from trainload.cli.printing import write_page
     from trainload.cli.show import readable_layers
     from trainload.report import render_html
 
-    found = [readable_layers(run) for run in runs]
-    text = render_html(
-        [(run, run.summary) for run in runs], [layers for layers, _ in found], problems
-    )
-    write_page(html, text)
+    layers, status = readable_layers(run)
+    write_page(html, render_html(run, run.summary, layers))
     typer.echo(str(html.resolve()))
-    return max((status for _, status in found), default=0)
+    return status
 
 
 def _write_tables(run: Run, folder: Path) -> None:

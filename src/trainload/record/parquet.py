@@ -41,9 +41,14 @@ class Unreadable(Exception):
     """What is wrong with a table, as the end of a sentence that begins with its name."""
 
 
-def read_columns(data: bytes, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """These columns, or those that hold numbers; Unreadable where it is no table or too much."""
-    return _read(data, columns, every=False)
+def read_columns(
+    data: bytes, columns: Sequence[str] | None = None, *, absent: bool = False
+) -> pl.DataFrame:
+    """These columns, or those that hold numbers; Unreadable where it is no table or too much.
+
+    With `absent` a column that is not there, or holds no numbers, is passed over.
+    """
+    return _read(data, columns, every=False, absent=absent)
 
 
 def read_note(data: bytes, key: str) -> str:
@@ -56,7 +61,9 @@ def read_note(data: bytes, key: str) -> str:
         raise Unreadable(f"is damaged: {_first_line(error)}") from None
 
 
-def _read(data: bytes, columns: Sequence[str] | None, *, every: bool) -> pl.DataFrame:
+def _read(
+    data: bytes, columns: Sequence[str] | None, *, every: bool, absent: bool = False
+) -> pl.DataFrame:
     import polars as pl
 
     try:
@@ -65,6 +72,8 @@ def _read(data: bytes, columns: Sequence[str] | None, *, every: bool) -> pl.Data
             raise Unreadable(f"has {len(schema):,} columns; {MOST_COLUMNS:,} are read")
         numbers = [name for name, kind in schema.items() if kind.is_numeric()]
         wanted = list(schema) if every else list(columns or numbers)
+        if absent:
+            wanted = [name for name in wanted if name in numbers]
         rows = int(pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item())
         _check_size(rows, len(schema), len(data))
         return pl.read_parquet(io.BytesIO(data), columns=wanted, n_rows=rows)

@@ -43,13 +43,16 @@ _EPOCHS = {
 }  # fmt: skip
 
 
-def read_table(path: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
+def read_table(
+    path: Path, columns: Sequence[str] | None = None, *, absent: bool = False
+) -> pl.DataFrame:
     """A parquet file of a run directory as it is; RecordError where it is none or too much.
 
-    Columns that hold no numbers are left out where `columns` does not name them.
+    Columns that hold no numbers are left out where `columns` does not name them. With `absent` a
+    column of that name that is not there, or holds no numbers, is passed over.
     """
     with _naming(path):
-        return read_columns(_tried(path), columns)
+        return read_columns(_tried(path), columns, absent=absent)
 
 
 def read_noted_table(path: Path, columns: Sequence[str], key: str) -> tuple[pl.DataFrame, str]:
@@ -118,10 +121,10 @@ def sound_epochs(found: pl.DataFrame, name: str) -> Sound:
     return whole, (*notes, *_gone(frame, whole, name))
 
 
-def sound_samples(found: pl.DataFrame, name: str) -> Sound:
+def sound_samples(found: pl.DataFrame, name: str, head: Sequence[str] = SAMPLE_HEAD) -> Sound:
     """Samples with their first columns and every one of numbers; those without a time go."""
     metered = {column: float for column in found.columns if column not in SAMPLE_HEAD}
-    frame, notes = _typed(found, {**dict.fromkeys(SAMPLE_HEAD, float), **metered}, name)
+    frame, notes = _typed(found, {**dict.fromkeys(head, float), **metered}, name)
     whole = frame.drop_nulls("t_s")
     return whole, (*notes, *_gone(frame, whole, name))
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from trainload.report.layers.terminal import render_layers
     from trainload.report.layers.trace import save_trace
     from trainload.report.layers.values import layers_json
+    from trainload.report.many.html import render_many
     from trainload.report.run.card import render_card
     from trainload.report.run.html import render_html
     from trainload.report.run.terminal import render_detect, render_summary
@@ -22,6 +23,7 @@ __all__ = [
     "render_detect",
     "render_html",
     "render_layers",
+    "render_many",
     "render_outcome",
     "render_overhead",
     "render_summary",
@@ -32,6 +34,7 @@ _PLACES = {
     "render_layers": "trainload.report.layers.terminal",
     "save_trace": "trainload.report.layers.trace",
     "layers_json": "trainload.report.layers.values",
+    "render_many": "trainload.report.many.html",
     "render_card": "trainload.report.run.card",
     "render_html": "trainload.report.run.html",
     "render_detect": "trainload.report.run.terminal",

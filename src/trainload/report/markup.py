@@ -3,6 +3,7 @@
 import html
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from trainload.report.wording import clean_text
@@ -52,9 +53,71 @@ def render_table(
     )
     body = "".join(f"<tr>{_render_cells(row, numbers)}</tr>" for row in rows)
     return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">'
+        f'<div class="scroll" role="group" tabindex="0" aria-label="{escape(label)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One cell of a table that sorts: its text, and what it is sorted by."""
+
+    text: str
+    value: float | None = None
+    """The figure of a column of numbers; None where it is missing."""
+    title: str = ""
+    """Where the figure comes from, shown on hover."""
+    mark: str = ""
+    """A class of the style sheet."""
+    small: str = ""
+    """More text below, such as an interval."""
+
+
+def render_sortable(
+    titles: Sequence[tuple[str, str]],
+    rows: Iterable[tuple[str, Sequence[Cell]]],
+    *,
+    label: str,
+    name: str,
+) -> str:
+    """A table whose columns sort; titles with what is shown on hover, rows with their attributes.
+
+    The attributes of a row are HTML already. The first cell is the row's heading.
+    """
+    rows = list(rows)
+    # A heading stands as the cells below it do.
+    marks = [cell.mark for cell in rows[0][1]] if rows else [""] * len(titles)
+    head = "".join(
+        f'<th scope="col" aria-sort="none"{_hover(hover)}{_class(mark)}>'
+        f'<button type="button" data-sort="{at}">{escape(title)}</button></th>'
+        for at, ((title, hover), mark) in enumerate(zip(titles, marks, strict=True))
+    )
+    body = "".join(f"<tr {attributes}>{_sortable_cells(cells)}</tr>" for attributes, cells in rows)
+    return (
+        f'<div class="scroll tall" role="group" tabindex="0" aria-label="{escape(label)}">'
+        f'<table class="sortable figures" id="{name}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _sortable_cells(cells: Sequence[Cell]) -> str:
+    pieces = []
+    for at, cell in enumerate(cells):
+        tag = 'th scope="row"' if at == 0 else "td"
+        value = "" if cell.value is None else f' data-v="{cell.value:.9g}"'
+        small = f"<small>{escape(cell.small)}</small>" if cell.small else ""
+        pieces.append(
+            f"<{tag}{_class(cell.mark)}{value}{_hover(cell.title)}>{escape(cell.text)}{small}</{tag[:2]}>"
+        )
+    return "".join(pieces)
+
+
+def _class(mark: str) -> str:
+    return f' class="{mark}"' if mark else ""
+
+
+def _hover(text: str) -> str:
+    return f' title="{escape(text)}"' if text else ""
 
 
 def render_pairs(rows: Iterable[tuple[str, str]]) -> str:

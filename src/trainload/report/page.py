@@ -28,21 +28,21 @@ def render_page(
     footer: str,
     data: Any,
     styles: Sequence[str],
-    script: str | None,
+    scripts: Sequence[str],
 ) -> str:
-    """The text of one HTML file; `styles` and `script` name assets, `data` is what is drawn.
+    """The text of one HTML file; `styles` and `scripts` name assets, `data` is what is drawn.
 
     Without a script nothing is drawn, and the policy lets none run. `top`, `sections` and `footer`
     are HTML already. MissingPart where plotly is not installed.
     """
-    scripts = () if script is None else (load_plotlyjs(), load_asset(script))
+    texts = (load_plotlyjs(), "\n".join(map(load_asset, scripts))) if scripts else ()
     drawn = (f'<script type="application/json" id="data">{render_json(data)}</script>',)
     return "\n".join(
         (
             "<!DOCTYPE html>",
             '<html lang="en" data-theme="auto">',
             '<head><meta charset="utf-8">',
-            render_policy(*scripts),
+            render_policy(*texts),
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
             '<link rel="icon" href="data:,">',
@@ -55,8 +55,8 @@ def render_page(
             *sections,
             "</main>",
             f"<footer><p>{footer}</p></footer>",
-            *(drawn if scripts else ()),
-            *(f"<script>{text}</script>" for text in scripts),
+            *(drawn if texts else ()),
+            *(f"<script>{text}</script>" for text in texts),
             "</body></html>\n",
         )
     )

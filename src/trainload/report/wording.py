@@ -152,3 +152,115 @@ def _change(ratio: float | None) -> str:
 
 def _figure(value: float | None) -> str:
     return MISSING if value is None else f"{value:g}" if value % 1 else f"{value:,.0f}"
+
+
+_NAMES: Mapping[str, str] = {
+    "step_s": "step time",
+    "step_mean_s": "mean step time",
+    "step_p5_s": "step time, 5 %",
+    "step_p95_s": "step time, 95 %",
+    "training_s": "training time",
+    "duration_s": "duration",
+    "examples_per_s": "examples per second",
+    "mean_examples_per_s": "mean examples per second",
+    "tokens_per_s": "tokens per second",
+    "input_wait_s": "input wait",
+    "loss": "loss",
+    "train_loss": "training loss",
+    "validation_loss": "validation loss",
+    "validation_accuracy": "accuracy",
+    "best_accuracy": "best accuracy",
+    "validation_f1_weighted": "F1 (weighted)",
+    "validation_f1_macro": "F1 (macro)",
+    "validation_top5_accuracy": "top-5 accuracy",
+    "energy_j": "energy",
+    "mean_power_w": "mean power",
+    "gpu_load_fraction": "GPU load",
+    "peak_host_bytes": "peak host memory",
+    "peak_rss_bytes": "peak resident memory",
+    "peak_allocated_bytes": "peak GPU memory allocated",
+    "peak_reserved_bytes": "peak GPU memory reserved",
+    "peak_gpu_bytes": "peak GPU memory held",
+    "overhead_ratio": "own overhead",
+    "layers_cost_s": "cost of tracing",
+    "host_cpu_load_fraction": "CPU load",
+    "run_cpu_load_fraction": "CPU load of the run",
+    "cgroup_cpu_load_fraction": "CPU load of the container",
+    "host_ram_used_bytes": "RAM",
+    "host_ram_load_fraction": "RAM, share in use",
+    "run_rss_bytes": "RAM of the run",
+    "run_pss_bytes": "RAM of the run (PSS)",
+    "cgroup_memory_used_bytes": "RAM of the container",
+    "cgroup_memory_load_fraction": "RAM of the container, share in use",
+    "host_swap_used_bytes": "swap",
+    "host_swap_load_fraction": "swap, share in use",
+    "run_threads_count": "threads",
+    "run_processes_count": "processes",
+    "tegra_gpu_load_fraction": "GPU load",
+    "tegra_emc_load_fraction": "memory bus load",
+    "tegra_ram_used_bytes": "RAM (shared with the GPU)",
+    "tegra_swap_used_bytes": "swap",
+    "tegra_power_w": "power of the board",
+}
+_NAME_PATTERNS = (
+    (r"gpu(\d+)_load_fraction", "GPU {} load"),
+    (r"gpu(\d+)_run_load_fraction", "GPU {} load of the run"),
+    (r"gpu(\d+)_memory_used_bytes", "GPU {} memory"),
+    (r"gpu(\d+)_memory_used_fraction", "GPU {} memory, share in use"),
+    (r"gpu(\d+)_run_memory_bytes", "GPU {} memory of the run"),
+    (r"gpu(\d+)_power_w", "GPU {} power"),
+    (r"gpu(\d+)_energy_j", "GPU {} energy"),
+    (r"gpu(\d+)_temperature_celsius", "GPU {} temperature"),
+    (r"gpu(\d+)_(\w+)_clock_hz", "GPU {} {} clock"),
+    (r"(?:host|tegra)_cpu(\d+)_load_fraction", "core {} load"),
+    (r"(?:host|tegra)_cpu(\d+)_clock_hz", "core {} clock"),
+    (r"rapl_(\w+)_power_w", "power of {} (RAPL)"),
+    (r"rapl_(\w+)_energy_j", "energy of {} (RAPL)"),
+    (r"tegra_rail_(\w+)_power_w", "power of rail {}"),
+    (r"tegra_temp_(\w+)_celsius", "temperature of {}"),
+    (r"(\w+)_power_w", "power of {}"),
+    (r"(\w+)_celsius", "temperature of {}"),
+)
+
+
+def render_name(name: str) -> str:
+    """A metric or column under the name that people use; cleaned as it is where there is none."""
+    if name in _NAMES:
+        return _NAMES[name]
+    for pattern, words in _NAME_PATTERNS:
+        if found := re.fullmatch(pattern, name):
+            return clean_text(words.format(*(part.replace("_", " ") for part in found.groups())))
+    return clean_text(name)
+
+
+def render_metric(name: str, value: float | None) -> str:
+    """A metric's value for people: scores as percentages, rates and the rest by their unit."""
+    if value is None:
+        return MISSING
+    if name.endswith("accuracy") or "_f1_" in name:
+        return render_percent(value)
+    if unit_of(name) == "1/s":
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    if unit_of(name) == "J":
+        return render_energy(value, watt_hours=False)
+    return render_value(name, value)
+
+
+_ORIGINS: Mapping[str, str] = {
+    "step_s": "measured: median of the steps after warm-up",
+    "training_s": "measured: sum of all steps, warm-up included",
+    "duration_s": "measured: from the start of the run to its end",
+    "examples_per_s": "measured: examples of the median step after warm-up, over its time",
+    "energy_j": "over the training, from the first source that told it; the run names the source",
+    "best_accuracy": "measured on the validation set: the best epoch",
+    "validation_accuracy": "measured on the validation set: the last epoch",
+    "validation_f1_weighted": "measured on the validation set: the last epoch",
+    "peak_gpu_bytes": "measured: most that the run's processes held, as the driver tells",
+    "peak_allocated_bytes": "measured: most that the framework's allocator gave out",
+    "peak_host_bytes": "measured: most memory of the run's processes on the host",
+}
+
+
+def render_origin(metric: str) -> str:
+    """Where a headline figure comes from, for a hover; its column's name where nothing is known."""
+    return _ORIGINS.get(metric, clean_text(metric))

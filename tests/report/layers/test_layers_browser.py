@@ -18,7 +18,7 @@ def open_page(browser, tmp_path, make_run):
     def open_report(layers, width=1280, scheme="light"):
         run = open_run(make_run(gpu=True))
         path = tmp_path / "report.html"
-        path.write_text(render_html([(run, summarise_run(run))], [layers]), encoding="utf-8")
+        path.write_text(render_html(run, summarise_run(run), layers), encoding="utf-8")
         page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
         opened.append(page)
         complaints = []
@@ -81,6 +81,24 @@ def test_a_phone_needs_no_sideways_scrolling(open_page, scheme):
     page, complaints = open_page(layers, width=360, scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert complaints == []
+
+
+def test_ten_thousand_layers_with_hostile_names_are_text_on_a_page_that_scrolls(open_page):
+    names = ("<img src=x onerror=alert(1)>", "a\"b'c", "\u05e9\u05dc\u05d5\u05dd", "block")
+    paths = [("", "Net"), *((f"{names[n % 4]}{n}", "Linear") for n in range(10_000))]
+    page, complaints = open_page(make_layers(paths=paths, steps=2))
+    assert page.locator(".icicle g.slice").count() >= 1
+    assert page.locator("img").count() == 0
+    assert page.locator(".sortable tbody tr").count() <= 1501
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert "<img src=x onerror=alert(1)>" in page.locator(".sortable tbody").text_content()
+    frames = page.evaluate(
+        "async () => { let n = 0; const end = performance.now() + 1000;"
+        " while (performance.now() < end) { scrollBy(0, 200); n += 1;"
+        " await new Promise((done) => requestAnimationFrame(done)); } return n; }"
+    )
+    assert frames >= 5
     assert complaints == []
 
 

@@ -23,7 +23,7 @@ def page_of(make_run):
     """The text of a page about one run with the given attribution."""
     run = open_run(make_run(gpu=True))
     summary = summarise_run(run)
-    return lambda layers: render_html([(run, summary)], [layers])
+    return lambda layers: render_html(run, summary, layers)
 
 
 def test_the_section_is_there_only_with_layers(page_of):
@@ -46,15 +46,16 @@ def test_the_bar_of_parts_is_the_whole_step(page_of):
 
 def test_plots_and_icicles_have_their_place(page_of):
     page = Page(page_of(make_layers(3)))
-    (run,) = json.loads(page.scripts[0][1])
+    (run,) = json.loads(page.scripts[0][1])["full"]
     ids = [a.get("id") for _, a in page.tags]
     assert all(ids.count(f"run-1-plot-{n}") == 1 for n in range(len(run["figures"])))
     assert [n for n in range(9) if f"run-1-tree-{n}" in ids] == [0, 1, 2]
-    titles = [figure["title"] for figure in run["figures"][-3:]]
+    titles = [figure["title"] for figure in run["figures"][-4:]]
     assert titles == [
         "Forward time of the costliest layers",
         "Backward time of the costliest layers",
         "Explained and total time of a step",
+        "Unexplained share of a step",
     ]
     opened = [("open" in a) for t, a in page.tags if t == "details" and a.get("class") == "rank"]
     assert opened == [True, False, False]
@@ -84,13 +85,15 @@ def test_curves_run_over_the_traced_steps():
     rank = make_rank(steps=6)
     steps = traced_steps(rank)
     assert steps == [0, 1, 22, 23, 44, 45]
-    forward, backward, total = layer_curves(rank, steps)
+    forward, backward, total, unexplained = layer_curves(rank, steps)
     assert forward.names == backward.names and len(forward.names) == 8
     assert forward.axis == "µs" and forward.values[0][0] == pytest.approx(300)
     assert backward.values[0][0] == pytest.approx(600)
     assert total.names == ("step", "explained", "step while traced")
     step, explained, _ = total.values
     assert all(0.42 * 0.99 <= a - b <= 0.42 * 1.2 for a, b in zip(step, explained, strict=True))
+    shares = [1 - b / a for a, b in zip(step, explained, strict=True)]
+    assert unexplained.percent and unexplained.values[0] == pytest.approx(shares, abs=1e-3)
 
 
 def test_a_numbered_layer_carries_its_class():

@@ -1,10 +1,7 @@
 """The HTML report in a real browser: drawn, operable by keyboard, fit for a phone."""
 
 import pytest
-
-from trainload.analyse import summarise_run
-from trainload.record import open_run
-from trainload.report import render_html
+from html_page import page_of
 
 pytestmark = pytest.mark.browser
 
@@ -15,9 +12,8 @@ def open_page(browser, tmp_path, make_run):
     opened = []
 
     def open_report(*options, width=1280, scheme="light"):
-        runs = [open_run(make_run(**o)) for o in options]
         path = tmp_path / "report.html"
-        path.write_text(render_html([(r, summarise_run(r)) for r in runs]), encoding="utf-8")
+        path.write_text(page_of(*(make_run(**o) for o in options)), encoding="utf-8")
         page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
         opened.append(page)
         complaints, requests = [], []
@@ -40,7 +36,7 @@ def trace_of(page):
 
 
 def test_plots_are_drawn_and_nothing_else_is_asked_for(open_page):
-    page, complaints, requests = open_page({"gpu": True, "pauses": 2}, {"hostile": True})
+    page, complaints, requests = open_page({"gpu": True, "pauses": 2, "hostile": True})
     assert complaints == []
     assert len(requests) == 1
     canvases = page.locator(".canvas")

@@ -8,17 +8,22 @@ from trainload.analyse.study.cells import cell_table
 from trainload.analyse.study.effects import effect_table
 from trainload.analyse.study.figures import figures_of
 from trainload.analyse.study.interactions import interaction_table
+from trainload.analyse.study.overview import Finding, StudyOverview, change_of, overview_of
 from trainload.analyse.study.tidy import Measured, PlannedCell, TidyStudy, tidy_study
 
 __all__ = [
+    "Finding",
     "Measured",
     "PlannedCell",
+    "StudyOverview",
     "TidyStudy",
     "best_table",
     "cell_table",
+    "change_of",
     "effect_table",
     "figures_of",
     "higher_is_better",
     "interaction_table",
+    "overview_of",
     "tidy_study",
 ]

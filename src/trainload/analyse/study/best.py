@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SILENT = "says nothing"
-_HIGHER = ("accuracy", "_per_s", "top1", "top5")
+_HIGHER = ("accuracy", "_per_s", "_f1_", "top1", "top5")
 
 
 def higher_is_better(metric: str) -> bool:

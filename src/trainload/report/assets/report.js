@@ -1,42 +1,19 @@
 "use strict";
 // Draws plots from the embedded data and redraws when a control changes; of many, those near view.
 (() => {
-  const COLOURS = 8;
-  const BANDS = 4;
+  const { COLOURS, BANDS, root, chosen, plain, style, link, newGroup } = trainload;
   const FEW_POINTS = 60;
   const NARROW_PX = 420;
   const RAW_BESIDE_AVERAGE = 0.3;
-  const runs = JSON.parse(document.getElementById("data").textContent);
-  const root = document.documentElement;
+  const runs = trainload.data.full;
   const plots = [];
   const icicles = [];
-  const PARTS = 13;
   const PHASES = [0, 1, 2, 8]; // places of forward, backward, update and idle among the parts
   const MANY_MODULES = 300; // borders must not cover them
   const TINT = 0.3; // of a phase's colour in that of the modules it dominates
   const THINNEST = 1 / 4000; // of the step; a thinner piece would not be seen
   const FEW_PLOTS = 60; // up to here all are drawn at once; of more those near view, and so many kept
   const NEAR = "800px"; // how far beyond the window a plot is drawn already
-
-  const chosen = (name) => document.querySelector(`input[name="${name}"]:checked`).value;
-  // Plotly reads a small HTML in names: angle brackets must stay text.
-  const plain = (text) =>
-    text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-
-  function style() {
-    const css = getComputedStyle(root);
-    const read = (name) => css.getPropertyValue(name).trim();
-    return {
-      ink: read("--ink"),
-      quiet: read("--quiet"),
-      grid: read("--grid"),
-      panel: read("--panel"),
-      module: read("--module"),
-      series: Array.from({ length: COLOURS }, (_, at) => read(`--s${at}`)),
-      bands: Array.from({ length: BANDS }, (_, at) => read(`--b${at}`)),
-      parts: Array.from({ length: PARTS }, (_, at) => read(`--p${at}`)),
-    };
-  }
 
   function tracesOf(plot, look) {
     const window = chosen("smoothing");
@@ -110,10 +87,30 @@
     };
   }
 
+  // Cores over time, where they are too many for lines.
+  function heatOf(plot) {
+    const [first] = plot.figure.series;
+    const rows = plot.figure.series.filter((series) => series.grid === first.grid);
+    return [{
+      type: "heatmap",
+      x: plot.run.grids[first.grid][chosen("axis")],
+      y: rows.map((series) => plain(series.name)),
+      z: rows.map((series) => series.raw),
+      colorscale: "Viridis",
+      colorbar: { tickformat: plot.figure.percent ? ".0%" : undefined, thickness: 10 },
+      hovertemplate: `%{y}<br>%{z:${plot.figure.percent ? ".0%" : ".4~g"}}<extra></extra>`,
+      ...(plot.figure.percent && { zmin: 0, zmax: 1 }),
+    }];
+  }
+
   function draw(plot, look) {
-    Plotly.react(plot.element, tracesOf(plot, look), layoutOf(plot, look), {
+    const layout = layoutOf(plot, look);
+    if (plot.figure.heat) layout.yaxis = { type: "category", automargin: true, gridcolor: look.grid };
+    if (plot.run.zoom.range) layout.xaxis.range = [...plot.run.zoom.range];
+    Plotly.react(plot.element, plot.figure.heat ? heatOf(plot) : tracesOf(plot, look), layout, {
       responsive: true, displayModeBar: false, scrollZoom: false,
     });
+    link(plot.element, plot.run.zoom);
   }
 
   const scaled = (value, units) => {
@@ -255,6 +252,7 @@
 
   function forget(plot) {
     Plotly.purge(plot.element);
+    plot.run?.zoom.members.delete(plot.element);
     plot.element.replaceChildren();
     drawn.delete(plot);
   }
@@ -277,31 +275,8 @@
     byElement.forEach((_, element) => watch.observe(element));
   }
 
-  function sortTable(button) {
-    const column = Number(button.dataset.sort);
-    const head = button.closest("th");
-    const order = head.getAttribute("aria-sort") === (column ? "descending" : "ascending")
-      ? (column ? "ascending" : "descending")
-      : (column ? "descending" : "ascending");
-    head.parentElement.querySelectorAll("th").forEach((th) => th.setAttribute("aria-sort", "none"));
-    head.setAttribute("aria-sort", order);
-    const sign = order === "ascending" ? 1 : -1;
-    const body = head.closest("table").tBodies[0];
-    const keyed = [...body.rows].map((row) => {
-      const cell = row.cells[column];
-      return [column ? Number(cell.dataset.v ?? NaN) : cell.textContent, row];
-    });
-    keyed.sort(([a], [b]) => {
-      if (!column) return sign * a.localeCompare(b, "en", { numeric: true });
-      // What is missing stands last, whichever way is sorted.
-      return Number.isNaN(a) || Number.isNaN(b)
-        ? Number.isNaN(a) - Number.isNaN(b)
-        : sign * (a - b);
-    });
-    body.append(...keyed.map(([, row]) => row));
-  }
-
   runs.forEach((run, runAt) => {
+    run.zoom = newGroup();
     run.figures.forEach((figure, at) => {
       const element = document.getElementById(`run-${runAt + 1}-plot-${at}`);
       if (!element) return;
@@ -319,23 +294,19 @@
   document.addEventListener("change", (event) => {
     const input = event.target;
     if (input.name === "theme") root.dataset.theme = input.value;
+    if (input.name === "axis") runs.forEach((run) => { run.zoom.range = null; });
     if (input.dataset.plot) {
       const plot = plots.find((p) => p.element.id === input.dataset.plot);
       const at = Number(input.dataset.series);
       if (input.checked) plot.hidden.delete(at); else plot.hidden.add(at);
       drawOne(plot, style());
-    } else {
+    } else if (["theme", "axis", "smoothing"].includes(input.name)) {
       drawAll();
     }
-  });
-  document.addEventListener("click", (event) => {
-    const button = event.target.closest("button[data-sort]");
-    if (button) sortTable(button);
   });
   document.addEventListener("toggle", (event) => {
     if (event.target.open) drawAll(event.target);
   }, true);
-  document.querySelector(".controls").addEventListener("submit", (e) => e.preventDefault());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll());
   addEventListener("beforeprint", () => {
     document.querySelectorAll("details").forEach((d) => { d.open = true; });
@@ -344,7 +315,7 @@
   });
   // A reload may restore controls from before.
   root.dataset.theme = chosen("theme");
-  document.querySelectorAll(".legend input").forEach((input) => { input.checked = true; });
+  document.querySelectorAll(".legend input[data-plot]").forEach((input) => { input.checked = true; });
   [...plots, ...icicles].forEach((plot) => byElement.set(plot.element, plot));
   if (byElement.size > FEW_PLOTS) watchPlots(); else drawAll();
   root.dataset.drawn = "yes";

@@ -26,7 +26,7 @@ def render_comparison_page(found: Sequence[Comparison]) -> str:
         footer=f"trainload {escape(__version__)}. Differences are B − A; A is the left-most side.",
         data=None,
         styles=("report.css", "compare.css"),
-        script=None,
+        scripts=(),
     )
 
 

@@ -191,7 +191,7 @@ def _render_layer_table(rank: RankLayers, most: int) -> str:
     table = (
         '<p class="quiet">Share, inclusive time and energy hold everything below a layer; the '
         "other columns hold the layer itself. A column's title sorts by it.</p>"
-        '<div class="scroll tall" role="region" tabindex="0" aria-label="Layers and their cost">'
+        '<div class="scroll tall" role="group" tabindex="0" aria-label="Layers and their cost">'
         '<table class="sortable"><thead><tr><th scope="col" aria-sort="none">'
         f'<button type="button" data-sort="0">layer</button></th>{titles}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{more}"

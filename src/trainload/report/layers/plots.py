@@ -49,6 +49,8 @@ class LayerCurves:
     axis: str
     names: tuple[str, ...]
     values: tuple[tuple[float | None, ...], ...]
+    percent: bool = False
+    """Whether the values are shares."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +95,23 @@ def layer_curves(rank: RankLayers, steps: Sequence[int]) -> list[LayerCurves]:
         for column, name in names.items()
     }
     curves.append(_in_unit("Explained and total time of a step", lines))
+    curves.append(_unexplained(lines["step"], lines["explained"]))
     return [c for c in curves if any(v is not None for line in c.values for v in line)]
+
+
+def _unexplained(total: Sequence[float | None], explained: Sequence[float | None]) -> LayerCurves:
+    """The remainder's share of each step."""
+    shares = tuple(
+        round(1 - part / whole, 5) if whole and part is not None else None
+        for whole, part in zip(total, explained, strict=True)
+    )
+    return LayerCurves(
+        title="Unexplained share of a step",
+        axis="share of the step",
+        names=("unexplained",),
+        values=(shares,),
+        percent=True,
+    )
 
 
 def _phase_curves(
@@ -142,7 +160,7 @@ def curves_data(curves: LayerCurves, grid: int) -> dict[str, Any]:
     return {
         "title": curves.title,
         "axis": curves.axis,
-        "percent": False,
+        "percent": curves.percent,
         "series": [
             {"name": name, "grid": grid, "raw": list(values), "average": {}}
             for name, values in zip(curves.names, curves.values, strict=True)

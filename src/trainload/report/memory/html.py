@@ -40,16 +40,16 @@ _UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 def render_memory_html(answer: MemoryAnswer, head: str) -> str:
     """The page as text; MissingPart where plotly is not installed."""
-    return _render(answer, head, script="memory.js")
+    return _render(answer, head, scripts=("memory.js",))
 
 
 def render_memory_frame(answer: MemoryAnswer, head: str) -> str:
     """The page without its curve, for a notebook: a frame that runs no script."""
-    return render_frame(_render(answer, head, script=None), _title(answer), FRAME_HEIGHT_PX)
+    return render_frame(_render(answer, head, scripts=()), _title(answer), FRAME_HEIGHT_PX)
 
 
-def _render(answer: MemoryAnswer, head: str, *, script: str | None) -> str:
-    drawn = script is not None
+def _render(answer: MemoryAnswer, head: str, *, scripts: Sequence[str]) -> str:
+    drawn = bool(scripts)
     controls = render_controls("How the page looks", (THEME,)) if drawn else ""
     return render_page(
         title=_title(answer),
@@ -60,7 +60,7 @@ def _render(answer: MemoryAnswer, head: str, *, script: str | None) -> str:
         "replayed through a simulation of torch's allocator; nothing was run.",
         data=_curve(answer),
         styles=("report.css", "memory.css"),
-        script=script,
+        scripts=scripts,
     )
 
 
@@ -217,7 +217,7 @@ def _render_help(answer: MemoryAnswer) -> str:
     titles = ("change", "then", "needs", "less by", "how")
     head = "".join(f'<th scope="col"{_number(at)}>{title}</th>' for at, title in enumerate(titles))
     table = (
-        '<div class="scroll" role="region" tabindex="0" aria-label="What would help">'
+        '<div class="scroll" role="group" tabindex="0" aria-label="What would help">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
     return f"<section><h3>What would help</h3>{said}{table if rows else ''}</section>"

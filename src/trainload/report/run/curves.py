@@ -52,11 +52,8 @@ def _no_training(view: RunView) -> str:
 
 def _render_figure(view: RunView, figure: Figure, at: int) -> str:
     summary = view.summary
-    if figure.note:
-        canvas = f'<p class="quiet">{escape(figure.note)}</p>'
-    else:
-        series = series_names(view.plots.data["figures"][at])
-        canvas = render_canvas(figure.title, f"{view.anchor}-plot-{at}", series)
+    series = [] if figure.heat else series_names(view.plots.data["figures"][at])
+    canvas = render_canvas(figure.title, f"{view.anchor}-plot-{at}", series)
     rows = [
         (r.column, r.min, r.mean, r.max, r.readings, r.provenance)
         for r in load_rows(summary, view.manifest, figure.columns)

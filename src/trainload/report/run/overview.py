@@ -26,10 +26,7 @@ def render_head(view: RunView) -> str:
     warnings = ""
     if summary.warnings:
         items = "".join(f"<li>{escape(render_sentence(w))}</li>" for w in summary.warnings)
-        warnings = (
-            f'<section class="warnings" aria-label="Warnings"><h3>Warnings</h3>'
-            f"<ul>{items}</ul></section>"
-        )
+        warnings = f'<div class="warnings"><h3>Warnings</h3><ul>{items}</ul></div>'
     return (
         f'<header><h2 id="{anchor}-title">{escape(title_of(manifest))} '
         f"{_render_badge(summary.outcome)}</h2>"

@@ -17,6 +17,7 @@ from trainload.analyse import (
     sample_curves,
 )
 from trainload.analyse.attribution.types import RunLayers
+from trainload.analyse.curves import MOST_POINTS
 from trainload.analyse.summary import pauses_of
 from trainload.record import Run
 from trainload.report.layers.plots import (
@@ -30,11 +31,12 @@ from trainload.report.layers.plots import (
     layer_curves,
     traced_steps,
 )
-from trainload.report.wording import clean_text
+from trainload.report.wording import clean_text, render_name
 from trainload.units import unit_of
 
 MOST_CORES = 8
-"""With more cores than this, a plot by core shows nothing; the table still does."""
+"""With more cores than this, lines by core cannot be told apart: a heat map shows them."""
+HEAT_POINTS = 240
 _CORE = re.compile(r"host_cpu\d+_")
 _TRAINING_PHASES = ("train", "script")
 _LOAD_LABEL = "share of capacity"
@@ -55,7 +57,8 @@ class Figure:
     axis: str
     columns: tuple[str, ...]
     percent: bool = False
-    note: str | None = None
+    heat: bool = False
+    """A row of colours for each column, where lines would be too many."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +111,12 @@ def choose_figures(columns: Iterable[str]) -> list[Figure]:
 
 def _figure(group: _Group, columns: Sequence[str]) -> Figure:
     by_core = [c for c in columns if _CORE.match(c)]
-    note = None
-    if len(by_core) > MOST_CORES:
-        note = f"{len(by_core)} cores are too many for lines; the figures hold each of them."
     return Figure(
         title=group.title,
         axis=group.axis,
         columns=tuple(columns),
         percent=group.percent,
-        note=note,
+        heat=len(by_core) > MOST_CORES,
     )
 
 
@@ -134,16 +134,26 @@ class RunPlots:
     """What is drawn of the attribution, by rank."""
 
 
-def plot_run(run: Run, summary: RunSummary, layers: RunLayers | None = None) -> RunPlots:
-    """A run's figures and their data; those of layers only where it has an attribution."""
+def plot_run(
+    run: Run, summary: RunSummary, layers: RunLayers | None = None, *, points: int = MOST_POINTS
+) -> RunPlots:
+    """A run's figures and their data; those of layers only where it has an attribution.
+
+    No curve has more than so many points.
+    """
     unit, seconds = _time_unit(summary.duration_s)
     figures = choose_figures(summary.columns)
-    drawn = [c for f in figures if f.note is None for c in f.columns]
-    samples = sample_curves(run.samples, run.steps, drawn)
-    present = {curve.column for curve in samples.curves}
-    loads = tuple(f for f in figures if f.note or any(c in present for c in f.columns))
+    lines = [c for f in figures if not f.heat for c in f.columns]
+    heats = [c for f in figures if f.heat for c in f.columns]
+    samples = sample_curves(run.samples, run.steps, lines, points=points)
+    cores = sample_curves(run.samples, run.steps, heats, windows=(), points=HEAT_POINTS)
+    present = {curve.column for curve in (*samples.curves, *cores.curves)}
+    loads = tuple(f for f in figures if any(c in present for c in f.columns))
     sets = [
-        (loss_curve(run.steps), Figure(title="Training loss", axis="loss", columns=("loss",))),
+        (
+            loss_curve(run.steps, points=points),
+            Figure(title="Training loss", axis="loss", columns=("loss",)),
+        ),
         *(
             (epoch_curves(run.epochs, run.steps, columns), figure)
             for columns, figure in _epoch_figures(run.epochs.columns)
@@ -158,8 +168,12 @@ def plot_run(run: Run, summary: RunSummary, layers: RunLayers | None = None) -> 
             continue
         figure_data.append(_figure_data(figure, curves, len(grids)))
         grids += _grid_data(curves, seconds)
-    figure_data += [_figure_data(figure, samples, len(grids)) for figure in loads]
-    grids += _grid_data(samples, seconds)
+    after = len(grids) + len(samples.grids)
+    figure_data += [
+        _figure_data(f, cores, after) if f.heat else _figure_data(f, samples, len(grids))
+        for f in loads
+    ]
+    grids += [*_grid_data(samples, seconds), *_grid_data(cores, seconds)]
     trees: list[dict[str, Any]] = []
     ranks = _plot_layers(run, layers, seconds, grids, figure_data, trees)
     return RunPlots(
@@ -218,15 +232,16 @@ def _epoch_figures(columns: Sequence[str]) -> list[tuple[Sequence[str], Figure]]
 
 
 def _figure_data(figure: Figure, curves: CurveSet, first_grid: int) -> dict[str, Any]:
-    shown = [c for c in curves.curves if c.column in figure.columns and figure.note is None]
+    shown = [c for c in curves.curves if c.column in figure.columns]
     unit, factor = _axis_unit(figure.axis, shown)
     return {
         "title": figure.title,
         "axis": unit,
         "percent": figure.percent,
+        "heat": figure.heat,
         "series": [
             {
-                "name": clean_text(curve.column),
+                "name": render_name(curve.column),
                 "grid": first_grid + curve.grid,
                 "raw": _scaled(curve.raw, factor),
                 "average": {str(w): _scaled(v, factor) for w, v in curve.averages.items()},

@@ -1,0 +1,1 @@
+"""Many runs, or a study, as one page: overview, filters, tables, overlaid curves."""
