@@ -44,6 +44,7 @@ _VERBS = (
     "seal",
     "report",
     "analyse",
+    "reproduce",
     "collect",
     "models",
     "subset",

@@ -18,7 +18,7 @@ from trainload.files import write_whole
 from trainload.record.layout import FIGURES, MANIFEST
 from trainload_worker.protocol.checked import CheckError, build_checked, to_json
 
-VERSION = 1
+VERSION = 2
 """Raised when a figure is added or means something else: older files are then made again."""
 MOST_BYTES = 4 * 2**20
 
