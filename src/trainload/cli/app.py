@@ -45,6 +45,7 @@ _VERBS = (
     "report",
     "analyse",
     "reproduce",
+    "export",
     "collect",
     "models",
     "subset",
