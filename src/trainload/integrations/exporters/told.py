@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _STEP_COLUMNS = ("loss", "step_s")
+_ROW = "number of the row"
 MOST_POINTS = 2000
 """Of a series; of more, every n-th goes along: the stores take each value one by one."""
 _NO_SERIES = ("t_s", "epoch", "start_s", "end_s", "step")
@@ -88,11 +89,11 @@ def _points(
     if time not in frame.columns:
         return
     every = -(-frame.height // MOST_POINTS) or 1
-    numbered = frame.with_row_index("number").gather_every(every)
+    numbered = frame.with_row_index(_ROW).gather_every(every)
     for row in numbered.iter_rows(named=True):
         values = {name: float(row[name]) for name in numbers if row[name] is not None}
         if values and row[time] is not None:
-            number = row["number"] if step is None or row[step] is None else row[step]
+            number = row[_ROW] if step is None or row[step] is None else row[step]
             yield Point(step=int(number), time_s=float(row[time]), values=values)
 
 
