@@ -65,6 +65,6 @@ class Evidence:
 
         counted = self.study.counted
         cell = self._whole(levels)
-        if any(name not in counted.columns for name in cell):
+        if any(name not in self.study.factors for name in cell):
             return counted.clear()
         return counted.filter([pl.col(name) == level for name, level in cell.items()])
