@@ -12,7 +12,7 @@ from trainload.integrations.exporters.told import RunTold, require_library
 
 FOLDER = "mlruns"
 _ALLOW = "MLFLOW_ALLOW_FILE_STORE"
-"""Without it versions from 3.7 on refuse their own file store, to read and to write."""
+"""Without it recent versions (3.17 among them) refuse their own file store."""
 _RUN_TAG = "trainload.run"
 _MOST_METRICS = 1000
 """In one call, by the store's own limit; parameters 100."""
