@@ -108,6 +108,12 @@ def test_single_runs_decide_nothing():
     assert found.compared[0].reading.value == pytest.approx(9.0)
 
 
+def test_equal_repetitions_say_nothing_of_the_spread():
+    equal = [("small", {"step_s": [1.0] * 3}), ("big", {"step_s": [2.0] * 3})]
+    found = judge_claim(claim(), evidence(equal), "")
+    assert found.verdict == "cannot tell" and "the same value" in found.reason
+
+
 def test_what_is_missing_is_named():
     planned = [PlannedCell(identity="1", factors={"size": "big"}, reason="out_of_memory")]
     found = judge_claim(claim(), evidence(SURE[:1], planned=planned), "")

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from trainload.analyse.reproduce.evidence import Evidence
 from trainload.analyse.study.contrasts import mean_difference
-from trainload.intervals import median_interval
+from trainload.intervals import FEWEST, median_interval
 
-FEW = "too few repetitions for an interval"
+_FEW = "too few repetitions for an interval"
+_EQUAL = "all repetitions gave the same value, which says nothing of the spread"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ def read_change(
         low=low,
         high=high,
         runs=len(left) + len(right),
-        reason=FEW if found is None else None,
+        reason=_why_no_interval(left, right) if found is None else None,
     )
 
 
@@ -86,5 +87,12 @@ def read_within(
 def _median(values: list[float], chance: float) -> Reading:
     found = median_interval(values, confidence=1 - chance)
     if found is None:
-        return Reading(value=statistics.median(values), runs=len(values), reason=FEW)
+        return Reading(
+            value=statistics.median(values), runs=len(values), reason=_why_no_interval(values)
+        )
     return Reading(value=found.value, low=found.low, high=found.high, runs=len(values))
+
+
+def _why_no_interval(*sides: list[float]) -> str:
+    many = all(len(side) >= FEWEST for side in sides)
+    return _EQUAL if many and all(len(set(side)) == 1 for side in sides) else _FEW

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainload.report.markup import escape, render_details, render_pairs, render_table
 from trainload.report.page import render_page
 from trainload.report.reproduce.wording import (
@@ -14,6 +16,8 @@ from trainload.report.reproduce.wording import (
     render_reading,
     render_title,
 )
+
+_BADGES = {"confirms": "good", "contradicts": "bad", "cannot tell": "open"}
 
 
 def render_reproduction_html(found: ReproductionLike) -> str:
@@ -32,11 +36,23 @@ def render_reproduction_html(found: ReproductionLike) -> str:
 
 
 def _claims(found: ReproductionLike) -> str:
-    table = render_table(CLAIM_TITLES, map(claim_row, found.judged), label="Claims")
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in CLAIM_TITLES)
+    rows = "".join(_claim(claim_row(one)) for one in found.judged)
+    table = (
+        '<div class="scroll" role="region" tabindex="0" aria-label="Claims">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
     return (
         f"<section><h2>Claims</h2><p>{escape(render_counts(found.judged))}.</p>"
         f"<p>Source: {escape(found.file.source)}.</p>{table}</section>"
     )
+
+
+def _claim(row: Sequence[str]) -> str:
+    verdict, *rest = map(escape, row)
+    cells = "".join(f"<td>{cell}</td>" for cell in rest)
+    badge = f'<span class="badge {_BADGES[verdict]}">{verdict}</span>'
+    return f'<tr><th scope="row">{badge}</th>{cells}</tr>'
 
 
 def _observer(found: ReproductionLike) -> str:

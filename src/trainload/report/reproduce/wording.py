@@ -112,4 +112,4 @@ def observer_rows(observed: Observed) -> list[tuple[str, str]]:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
