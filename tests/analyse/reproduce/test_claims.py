@@ -129,6 +129,8 @@ def test_the_quick_form_and_a_missing_gpu_bar_a_verdict():
     assert barred.verdict == "cannot tell" and barred.reason.endswith("too short to say: one epoch")
     assert barred.compared[0].holds is True  # the figures are shown all the same
     assert judge_claim(claim(whole=True), evidence(SURE), "").verdict == "confirms"
+    never = judge_claim(claim(barred="random images"), evidence(SURE), "")
+    assert never.verdict == "cannot tell" and never.reason == "random images"
     assert "GPU" in judge_claim(claim(gpu=True), evidence(SURE), "").reason
     with_gpu = [(s, {**m, "gpu_load_fraction": [0.5] * 3}) for s, m in SURE]
     assert judge_claim(claim(gpu=True), evidence(with_gpu), "").verdict == "confirms"

@@ -55,6 +55,8 @@ class Claim:
     """Whether the quick form is too short to say."""
     gpu: bool = False
     """Whether it is about a training on a GPU."""
+    barred: str | None = None
+    """Why the shipped study cannot say, in either form; None where it can."""
 
     def pairs(self) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
         """Levels of the two sides of every comparison."""

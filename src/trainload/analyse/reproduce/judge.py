@@ -53,10 +53,10 @@ def judge_claim(claim: Claim, evidence: Evidence, too_short: str) -> Judged:
     pairs = list(claim.pairs())
     chance = CHANCE / len(pairs)
     compared = tuple(_compare(claim, evidence, *pair, chance) for pair in pairs)
-    barred = None
-    if claim.gpu and not evidence.gpu:
+    barred = claim.barred
+    if barred is None and claim.gpu and not evidence.gpu:
         barred = "it is about training on a GPU, and none was used here"
-    elif claim.whole and evidence.quick:
+    elif barred is None and claim.whole and evidence.quick:
         barred = f"the quick form is too short to say: {too_short}"
     if barred is not None:
         return Judged(claim=claim, verdict="cannot tell", reason=barred, compared=compared)
