@@ -132,7 +132,9 @@ def test_the_quick_form_and_a_missing_gpu_bar_a_verdict():
     never = judge_claim(claim(barred="random images"), evidence(SURE), "")
     assert never.verdict == "cannot tell" and never.reason == "random images"
     assert "GPU" in judge_claim(claim(gpu=True), evidence(SURE), "").reason
-    with_gpu = [(s, {**m, "gpu_load_fraction": [0.5] * 3}) for s, m in SURE]
+    idle_gpu = [(s, {**m, "gpu_load_fraction": [0.5] * 3}) for s, m in SURE]
+    assert judge_claim(claim(gpu=True), evidence(idle_gpu), "").verdict == "cannot tell"
+    with_gpu = [(s, {**m, "peak_gpu_bytes": [1e9] * 3}) for s, m in SURE]
     assert judge_claim(claim(gpu=True), evidence(with_gpu), "").verdict == "confirms"
 
 

@@ -18,6 +18,8 @@ _NEEDED = (
     ("energy", "no meter of energy here"),
 )
 
+_HELD = ("peak_allocated_bytes", "peak_gpu_bytes")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
@@ -28,9 +30,10 @@ class Evidence:
 
     @property
     def gpu(self) -> bool:
-        """Whether a GPU worked in some run that counts."""
+        """Whether some run that counts held memory of a GPU: a load alone may be another's."""
         counted = self.study.counted
-        return "gpu_load_fraction" in counted.columns and counted["gpu_load_fraction"].count() > 0
+        held = [counted[name].max() for name in _HELD if name in counted.columns]
+        return any(isinstance(most, float) and most > 0 for most in held)
 
     def values(self, levels: Mapping[str, str], metric: str) -> list[float]:
         """The metric in the runs of one cell; factors not named have their base level."""
