@@ -22,11 +22,12 @@ WHEEL_PACKAGES := psutil typer rich polars plotly pytest pytest-timeout pytest-x
 AXE := 4.14.0
 RAY := 2.60.0
 RAY_VENV := $(CURDIR)/.venv-ray
+EXPORT_VENV := $(CURDIR)/.venv-exports
 WHEEL_TESTS := tests/worker/frameworks/fake_step/test_op_trace.py tests/cli/test_estimate_verb.py \
 	tests/api/estimating tests/api/test_in_process.py tests/worker/frameworks/test_worker_torch.py \
 	tests/worker/frameworks/test_training_torch.py tests/worker/frameworks/test_layers_torch.py
 
-.PHONY: demo test test-wheels test-ray chaos lint environments tests bench clean
+.PHONY: demo test test-wheels test-ray test-exports chaos lint environments tests bench clean
 
 # Minutes that `make chaos` takes, shared among its parts; with FULL=1 it goes by counts instead.
 MINUTES := 10
@@ -86,6 +87,20 @@ test-wheels:
 		echo "*** torch $$version COULD NOT BE INSTALLED: NOTHING WAS TESTED WITH IT ***" >&2; done; \
 	for version in $$failed; do echo "*** tests failed with torch $$version ***" >&2; done; \
 	test -z "$$failed"
+
+# What exports write, read back by the real libraries; said and left out where they cannot be had.
+test-exports:
+	@if [ ! -e $(EXPORT_VENV)/.ready ]; then \
+		rm -rf $(EXPORT_VENV); \
+		{ $(PYTHON) -m venv $(EXPORT_VENV) && \
+			$(EXPORT_VENV)/bin/pip install --quiet pyyaml scipy plotly kaleido mlflow-skinny tensorboard wandb $(WHEEL_PACKAGES) && \
+			touch $(EXPORT_VENV)/.ready; } || rm -rf $(EXPORT_VENV); \
+	fi; \
+	if [ -e $(EXPORT_VENV)/.ready ]; then \
+		PYTHONPATH=$(CURDIR)/src $(EXPORT_VENV)/bin/python -m pytest -q -p no:cacheprovider tests/api/test_exporting.py; \
+	else \
+		echo "*** THE LIBRARIES COULD NOT BE INSTALLED: NOTHING WAS TESTED WITH THEM ***" >&2; \
+	fi
 
 # Studies on a real Ray cluster of two nodes on loopback; said and left out where Ray cannot be had.
 test-ray:

@@ -48,6 +48,8 @@ _VERBS = (
     "compare",
     "history",
     "rank",
+    "reproduce",
+    "export",
     "collect",
     "import_",
     "models",

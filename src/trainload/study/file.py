@@ -151,13 +151,16 @@ class StudyFile:
 
 def shipped_studies() -> dict[str, str]:
     """Name -> text of each study that comes with the product."""
-    folder = resources.files("trainload.study") / "shipped"
-    found = sorted(folder.iterdir(), key=lambda one: one.name)
+    found = sorted(_shipped_folder().iterdir(), key=lambda one: one.name)
     return {
         one.name.removesuffix(".yaml"): one.read_text(encoding="utf-8")
         for one in found
         if one.name.endswith(".yaml")
     }
+
+
+def _shipped_folder() -> Path:
+    return Path(str(resources.files("trainload.study"))) / "shipped"
 
 
 def load_study(what: str | Path, *, words: Sequence[str] = (), quick: bool = False) -> StudyFile:
@@ -172,13 +175,23 @@ def load_study(what: str | Path, *, words: Sequence[str] = (), quick: bool = Fal
     known = shipped_studies()
     if str(what) not in known:
         raise StudyError(f"no study file and no shipped study {what}{suggest(str(what), known)}")
-    return parse_study(known[str(what)], f"{what}.yaml", words=words, quick=quick)
+    return parse_study(
+        known[str(what)], f"{what}.yaml", words=words, quick=quick, beside=_shipped_folder()
+    )
 
 
 def parse_study(
-    text: str, place: str, *, words: Sequence[str] = (), quick: bool = False
+    text: str,
+    place: str,
+    *,
+    words: Sequence[str] = (),
+    quick: bool = False,
+    beside: Path | None = None,
 ) -> StudyFile:
-    """As `load_study`, from a text; `place` is what messages call it."""
+    """As `load_study`, from a text; `place` is what messages call it.
+
+    A script is looked for in the folder `beside`; None leaves its path as it is.
+    """
     source = read_xml(text, place) if place.endswith(".xml") else parse_yaml(text, place)
     values, lines = dict(source.value), dict(source.lines)
     if quick:
@@ -192,6 +205,10 @@ def parse_study(
         lines.update({("factors", name, number): 0 for number in range(len(levels))})
     source = Located(place=place, value=values, lines=lines)
     _normalise(values)
+    if beside is not None and isinstance(values.get("workload"), dict):
+        script = values["workload"].get("script")
+        if isinstance(script, str):
+            values["workload"]["script"] = str(beside / script)
     keys = source.build(StudyKeys, values)
     _check_keys(keys, source)
     factors = tuple(read_factor(name, keys, source) for name in keys.factors)

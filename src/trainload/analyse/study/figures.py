@@ -54,6 +54,8 @@ def figures_of(run: Run, summary: RunSummary, run_sha256: str) -> RunFigures:
 def _metrics(run: Run, summary: RunSummary) -> Iterator[tuple[str, float]]:
     found: dict[str, Any] = {name: column.mean for name, column in summary.columns.items()}
     found.update((name, counter.amount) for name, counter in summary.counters.items())
+    if summary.final is not None:
+        found.update((f"validation_{n}", v) for n, v in summary.final.validation.items())
     found.update(headline_row(run, summary))
     found["covered_s"] = summary.covered_s
     for name, value in found.items():
