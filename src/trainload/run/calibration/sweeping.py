@@ -140,7 +140,9 @@ def _follow(
         raise
     finally:
         worker.sweep()
-    if heard.end is None or heard.end.outcome != "completed" or not heard.points:
+    if heard.end is not None and heard.end.outcome == "completed" and not heard.points:
+        raise WorkerError(f"{target.name}: nothing was timed in its time; give more: --seconds 60")
+    if heard.end is None or heard.end.outcome != "completed":
         raise WorkerError(f"{target.name} was not calibrated: {_reason(heard.end, words)}")
     return heard
 

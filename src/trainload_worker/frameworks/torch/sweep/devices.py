@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Protocol, Sequence
 import torch
 
 from trainload_worker.errors import FrameworkError
+from trainload_worker.frameworks.torch.sweep.dispatch import measure_dispatch, step_small_weights
 from trainload_worker.frameworks.torch.sweep.timers import CpuTimer, CudaTimer, Timer
 
 _CASE_S = {"cpu": 0.05, "cuda": 0.02}
@@ -30,8 +31,12 @@ class Device(Protocol):
     most_copies: int
     first_sizes: tuple[int, int]
 
-    def synchronize(self) -> None:
-        """Waits until the device has done everything."""
+    def warm_up(self) -> None:
+        """Has torch load what it loads late, before any time counts."""
+        ...
+
+    def dispatch(self, limit_s: float) -> Dict[str, float]:
+        """What the host takes to hand over work, by kind of work."""
         ...
 
     def recover(self) -> None:
@@ -59,8 +64,13 @@ class CpuDevice:
             f"the operands in turn (64 MB), {torch.get_num_threads()} threads"
         )
 
-    def synchronize(self) -> None:
-        """A CPU has done what it was told when the call returns."""
+    def warm_up(self) -> None:
+        """An optimizer's first step loads much of torch."""
+        step_small_weights(self.place)
+
+    def dispatch(self, limit_s: float) -> Dict[str, float]:
+        """What small operations take: a CPU has done what it was told when the call returns."""
+        return measure_dispatch(self.place, lambda: None, limit_s)
 
     def recover(self) -> None:
         """Memory is given back with its tensors."""
@@ -92,9 +102,13 @@ class CudaDevice:
             f"operands in turn, twice the L2 cache ({cache / 2**20:.0f} MB) together"
         )
 
-    def synchronize(self) -> None:
-        """Waits until the device has done everything."""
-        torch.cuda.synchronize()
+    def warm_up(self) -> None:
+        """An optimizer's first step loads much of torch."""
+        step_small_weights(self.place)
+
+    def dispatch(self, limit_s: float) -> Dict[str, float]:
+        """What the host takes to hand over work, by kind of work."""
+        return measure_dispatch(self.place, torch.cuda.synchronize, limit_s)
 
     def recover(self) -> None:
         """Gives the allocator's memory back, so that the next case does not fail for it."""

@@ -15,10 +15,13 @@ from torch.nn import functional
 _COUNT = 100
 """Calls between two waits: few enough for the driver's queue of launches."""
 _ROUNDS = 15
+_KINDS = 10
 
 
-def measure_dispatch(device: str, synchronize: Callable[[], None]) -> Dict[str, float]:
-    """Host seconds by kind of work; each is the median of several rounds.
+def measure_dispatch(
+    device: str, synchronize: Callable[[], None], limit_s: float
+) -> Dict[str, float]:
+    """Host seconds by kind of work; each is the median of several rounds within about the limit.
 
     operation: one without gradients; recorded: one that autograd records; linear, conv, norm: such
     calls; module: what calling a module adds; backward: one operation on the way back; optimizer
@@ -31,8 +34,10 @@ def measure_dispatch(device: str, synchronize: Callable[[], None]) -> Dict[str, 
     ones = torch.ones(4, device=device, requires_grad=True)
     identity = torch.nn.Identity()
 
+    each_s = limit_s / _KINDS
+
     def timed(call: Callable[[], Any], count: int = _COUNT) -> float:
-        return _median_s(call, count, synchronize)
+        return _median_s(call, count, synchronize, each_s)
 
     found = {
         "operation": timed(lambda: torch.add(x, x)),
@@ -41,7 +46,7 @@ def measure_dispatch(device: str, synchronize: Callable[[], None]) -> Dict[str, 
         "conv": timed(lambda: functional.conv2d(image, filters)),
         "norm": timed(lambda: functional.layer_norm(x, (4,), ones, ones)),
         "module": timed(lambda: identity(x)),
-        "backward": _backward_s(g, synchronize),
+        "backward": _backward_s(g, synchronize, each_s),
         "synchronise": timed(lambda: x[0, 0].item(), 20),
     }
     for name, chosen in (("optimizer", {}), ("optimizer_fused", {"fused": True})):
@@ -50,38 +55,55 @@ def measure_dispatch(device: str, synchronize: Callable[[], None]) -> Dict[str, 
     return found
 
 
-def _median_s(call: Callable[[], Any], count: int, synchronize: Callable[[], None]) -> float:
-    samples = []
-    for number in range(_ROUNDS + 2):
+def step_small_weights(device: str) -> None:
+    """One step of each kind of optimizer."""
+    for chosen in ({}, {"fused": True}):
+        _step_of(device, chosen)()
+
+
+def _median_s(
+    call: Callable[[], Any], count: int, synchronize: Callable[[], None], limit_s: float
+) -> float:
+    def once() -> float:
         synchronize()
         start_s = perf_counter()
         for _ in range(count):
             call()
-        taken_s = (perf_counter() - start_s) / count
-        if number >= 2:
-            samples.append(taken_s)
-    return median(samples)
+        return (perf_counter() - start_s) / count
+
+    once()
+    return _median_of(once, limit_s)
 
 
-def _backward_s(g: Any, synchronize: Callable[[], None]) -> float:
+def _backward_s(g: Any, synchronize: Callable[[], None], limit_s: float) -> float:
     """One of a chain of additions on the way back, what the first needs left out."""
 
     def chain_s(length: int) -> float:
-        samples = []
-        for _ in range(_ROUNDS):
-            result = g
-            for _ in range(length):
-                result = torch.add(result, g)
-            total = result.sum()
-            synchronize()
-            start_s = perf_counter()
-            total.backward()
-            samples.append(perf_counter() - start_s)
-            g.grad = None
-        return median(samples)
+        result = g
+        for _ in range(length):
+            result = torch.add(result, g)
+        total = result.sum()
+        synchronize()
+        start_s = perf_counter()
+        total.backward()
+        taken_s = perf_counter() - start_s
+        g.grad = None
+        return taken_s
 
-    short, long = 10, 10 + _COUNT
-    return max((chain_s(long) - chain_s(short)) / (long - short), 1e-9)
+    def one_s() -> float:
+        return max((chain_s(10 + _COUNT) - chain_s(10)) / _COUNT, 1e-9)
+
+    one_s()
+    return _median_of(one_s, limit_s)
+
+
+def _median_of(take: Callable[[], float], limit_s: float) -> float:
+    """The median of three samples or more, up to fifteen while there is time."""
+    samples = [take()]
+    start_s = perf_counter()
+    while len(samples) < 3 or (len(samples) < _ROUNDS and perf_counter() - start_s < limit_s):
+        samples.append(take())
+    return median(samples)
 
 
 def _step_of(device: str, chosen: Dict[str, Any]) -> Callable[[], Any]:

@@ -13,7 +13,6 @@ import torch
 from trainload_worker.frameworks.torch.sweep.cases import Case, list_cases
 from trainload_worker.frameworks.torch.sweep.counting import count
 from trainload_worker.frameworks.torch.sweep.devices import CpuDevice, CudaDevice, Device
-from trainload_worker.frameworks.torch.sweep.dispatch import measure_dispatch
 from trainload_worker.frameworks.torch.sweep.kernels import Call, build_calls
 from trainload_worker.frameworks.torch.sweep.lanes import Lane, Pace, make_lanes, next_case
 from trainload_worker.protocol.events import Event
@@ -29,6 +28,7 @@ from trainload_worker.protocol.sweep import (
 
 _LONGEST_S = 0.1
 """Of one call: a longer one runs at the rate of shorter ones."""
+_DISPATCH_SHARE = 0.03
 _HOLD_SHARE = 0.35
 """Of the time, for reading power."""
 _LEAST_HELD_S = 5e-5
@@ -48,9 +48,9 @@ class Says(Protocol):
 
 def sweep_device(spec: SweepSpec, events: Says, check: Callable[[], None]) -> None:
     """Says the device, its idle time, what dispatch takes, and as many points as fit the limit."""
-    start_s = monotonic()
     device: Device = CudaDevice() if spec.target == "cuda" else CpuDevice()
-    sweep = Sweep(device, events, check, spec, start_s)
+    device.warm_up()
+    sweep = Sweep(device, events, check, spec)
     sweep.open()
     sweep.measure_points()
     sweep.hold_points()
@@ -65,11 +65,10 @@ class Sweep:
         events: Says,
         check: Callable[[], None],
         spec: SweepSpec,
-        start_s: float,
         build: Build = build_calls,
     ) -> None:
         self._device, self._events, self._check, self._calls = device, events, check, build
-        self._limit_s, self._hold_s, self._start_s = spec.limit_s, spec.hold_s, start_s
+        self._limit_s, self._hold_s, self._start_s = spec.limit_s, spec.hold_s, monotonic()
         self._points: List[SweepPoint] = []
         self._cases: List[Case] = []
         self._lanes: List[Lane] = []
@@ -89,7 +88,8 @@ class Sweep:
                 self._check()
                 sleep(0.05)
             self._events.write(SweepIdle(begin_s, monotonic()))
-        self._events.write(SweepDispatch(measure_dispatch(device.place, device.synchronize)))
+        self._events.write(SweepDispatch(device.dispatch(_DISPATCH_SHARE * self._limit_s)))
+        self._start_s = monotonic()
 
     def measure_points(self) -> None:
         """Times cases by turns until their part of the time is over."""
