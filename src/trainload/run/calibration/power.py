@@ -33,6 +33,7 @@ class PowerLog:
             if re.fullmatch(r"(gpu\d+|rapl_package_\d+)_power_w", column)
         }
         self._columns = columns
+        self._due_s = [0.0] * len(meters)
         self._powers: list[tuple[float, float]] = []
         self._bits: list[int] = []
         self.latest: dict[str, float] = {}
@@ -52,17 +53,20 @@ class PowerLog:
         return _HOLD_AVERAGED_S if averaged else _HOLD_INSTANT_S
 
     def read(self) -> None:
-        """Ask the meters once."""
+        """Ask the meters once, those that are dear no oftener than they say."""
         now_s = self._clock()
         found: dict[str, float] = {}
-        for meter, columns in zip(self._meters, self._columns, strict=True):
+        for n, (meter, columns) in enumerate(zip(self._meters, self._columns, strict=True)):
+            if now_s < self._due_s[n]:
+                continue
+            self._due_s[n] = now_s + meter.period_s
             values = meter.read(now_s)
             found.update(
                 (column, value)
                 for column, value in zip(columns, values, strict=True)
                 if value is not None
             )
-        self.latest = found
+        self.latest.update(found)
         powers = [value for column, value in found.items() if column in self._power_columns]
         if self._power_columns and len(powers) == len(self._power_columns):
             self._powers.append((now_s, sum(powers)))

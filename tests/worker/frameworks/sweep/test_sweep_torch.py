@@ -15,6 +15,15 @@ from trainload_worker.protocol.spec import SettingSpec, SweepSpec  # noqa: E402
 pytestmark = pytest.mark.framework("torch")
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small operations on several threads wait for each other on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def smallest(family: str) -> Case:
     cases = [
         one
@@ -66,7 +75,7 @@ class FakeDevice:
 
     name, kind, place, method = "A device", "cuda", "cpu", "made up"
     dtypes, shares = ("float32",), {}
-    case_s, cache_bytes, most_bytes, most_copies = 0.001, 1e6, 1e9, 2
+    case_s, longest_s, cache_bytes, most_bytes, most_copies = 0.001, 0.1, 1e6, 1e9, 2
     first_sizes = (16384, 1 << 30)
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ Shares the time as `lanes` says; what the device refuses is said to lack, and th
 from __future__ import annotations
 
 from time import monotonic, sleep
-from typing import Callable, List, Optional, Protocol
+from typing import Callable, List, Optional, Protocol, Set
 
 import torch
 
@@ -26,11 +26,13 @@ from trainload_worker.protocol.sweep import (
     SweepPoint,
 )
 
-_LONGEST_S = 0.1
-"""Of one call: a longer one runs at the rate of shorter ones."""
+_MOST_POINTS = 3000
+"""A file of more would not stay small."""
 _DISPATCH_SHARE = 0.03
 _HOLD_SHARE = 0.35
 """Of the time, for reading power."""
+_HELD = ((1.0, 1.0), (0.6, 0.4))
+"""How far along a lane's points by time a held one stands, and what it weighs."""
 _LEAST_HELD_S = 5e-5
 """A shorter call leaves a GPU idle between launches: its power says nothing of the kernel."""
 
@@ -72,6 +74,7 @@ class Sweep:
         self._points: List[SweepPoint] = []
         self._cases: List[Case] = []
         self._lanes: List[Lane] = []
+        self._held: Set[int] = set()
 
     def open(self) -> None:
         """Says what the device is, lets it idle, and times the host's dispatch."""
@@ -95,9 +98,9 @@ class Sweep:
         """Times cases by turns until their part of the time is over."""
         held = _HOLD_SHARE if self._hold_s > 0 else 0.0
         end_s = self._start_s + self._limit_s * (1 - held)
-        longest_s = min(_LONGEST_S, self._limit_s / 1500)
+        longest_s = min(self._device.longest_s, self._limit_s / 1500)
         pace = self._first_pace()
-        while monotonic() < end_s:
+        while monotonic() < end_s and len(self._points) < _MOST_POINTS:
             self._check()
             found = next_case(
                 self._lanes, pace, longest_s=longest_s, most_bytes=self._device.most_bytes
@@ -112,16 +115,16 @@ class Sweep:
                 lane.learn(pace.guess_s(case), seconds)
 
     def hold_points(self) -> None:
-        """Repeats the longest case of each lane, then middling ones, for its power to be read."""
+        """Repeats long and middling cases of each lane for their power, the weightiest first."""
         if self._hold_s <= 0:
             return
         end_s = self._start_s + self._limit_s
-        lanes = sorted(self._lanes, key=lambda lane: -lane.share)
-        for part in (1.0, 0.6):
-            for lane in lanes:
-                number = self._pick(lane, part)
-                if number is None:
-                    continue
+        turns = [
+            (lane.share * weight, lane, part) for lane in self._lanes for part, weight in _HELD
+        ]
+        for _, lane, part in sorted(turns, key=lambda turn: -turn[0]):
+            number = self._pick(lane, part)
+            if number is not None and number not in self._held:
                 if monotonic() + self._hold_s > end_s:
                     return
                 self._check()
@@ -167,7 +170,14 @@ class Sweep:
 
     def _hold(self, number: int) -> None:
         seconds = self._points[number].seconds
-        held = self._device.timer.hold(self._build(self._cases[number]), seconds, self._hold_s)
+        self._held.add(number)
+        try:
+            held = self._device.timer.hold(self._build(self._cases[number]), seconds, self._hold_s)
+        except RuntimeError as error:
+            if not _is_out_of_memory(error):
+                raise
+            self._device.recover()
+            return
         self._events.write(SweepHeld(number, held.begin_s, held.end_s, held.seconds))
 
     def _build(self, case: Case) -> List[Call]:
