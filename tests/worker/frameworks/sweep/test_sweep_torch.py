@@ -1,9 +1,12 @@
 """The sweep's calls on a CPU are the operations they claim to be, and a sweep tells all it does."""
 
+from types import SimpleNamespace
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from trainload_worker.errors import FrameworkError  # noqa: E402
 from trainload_worker.frameworks.torch.sweep import devices, sweep  # noqa: E402
 from trainload_worker.frameworks.torch.sweep.cases import FAMILIES, Case, list_cases  # noqa: E402
 from trainload_worker.frameworks.torch.sweep.dispatch import measure_dispatch  # noqa: E402
@@ -150,3 +153,70 @@ def test_without_a_meter_nothing_is_held():
     heard, _ = run_sweep(lambda case, place, copies: [lambda: None], 0.5, 0.0)
     assert heard.of(said.SweepPoint)
     assert not heard.of(said.SweepHeld) and not heard.of(said.SweepIdle)
+
+
+class FakeTorchCuda:
+    """As much of `torch.cuda` as a sweep's device uses; its clock is that of what it is told."""
+
+    def __init__(self) -> None:
+        self.cycles = 0
+        self.said = []
+
+    def is_available(self) -> bool:
+        return True
+
+    def get_device_properties(self, index):
+        assert index == 0
+        return SimpleNamespace(name="A GPU", major=8, minor=0, L2_cache_size=40 << 20)
+
+    def mem_get_info(self):
+        return 32 << 30, 40 << 30
+
+    def Event(self, enable_timing):
+        assert enable_timing
+        return FakeCudaEvent(self)
+
+    def _sleep(self, cycles) -> None:
+        assert isinstance(cycles, int)
+        self.cycles += cycles
+
+    def synchronize(self) -> None:
+        self.said.append("synchronize")
+
+    def empty_cache(self) -> None:
+        self.said.append("empty_cache")
+
+
+class FakeCudaEvent:
+    def __init__(self, cuda) -> None:
+        self._cuda, self.at = cuda, 0
+
+    def record(self) -> None:
+        self.at = self._cuda.cycles
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed_time(self, other) -> float:
+        return (other.at - self.at) / 1e9 * 1e3  # a clock of 1 GHz, in milliseconds
+
+
+def test_a_gpu_is_asked_what_it_is_and_timed_by_its_events():
+    cuda = FakeTorchCuda()
+    device = devices.CudaDevice(cuda)
+    assert device.name == "A GPU" and device.dtypes[1] == "tf32"
+    assert device.most_bytes == 16 << 30 and device.cache_bytes == 80 << 20
+    assert "twice the L2 cache (40 MB)" in device.method
+    timing = device.timer.measure([lambda: cuda._sleep(50_000)] * 4, 0.01)
+    assert timing.seconds == pytest.approx(50e-6)
+    held = device.timer.hold([lambda: cuda._sleep(50_000)], 50e-6, 0.02)
+    assert held.end_s - held.begin_s >= 0.02 and held.seconds > 0
+    device.recover()
+    assert cuda.said[-1] == "empty_cache"
+
+
+def test_without_a_gpu_the_cpu_is_named():
+    cuda = FakeTorchCuda()
+    cuda.is_available = lambda: False
+    with pytest.raises(FrameworkError, match="--device cpu"):
+        devices.CudaDevice(cuda)

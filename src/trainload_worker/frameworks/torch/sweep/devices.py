@@ -85,17 +85,18 @@ class CudaDevice:
     first_sizes = (2048, 1 << 25)
     shares = {"tf32": 0.7, "float16": 0.5}  # noqa: RUF012 - a constant of the class
 
-    def __init__(self) -> None:
-        if not torch.cuda.is_available():
+    def __init__(self, cuda: Any = torch.cuda) -> None:
+        self._cuda = cuda
+        if not cuda.is_available():
             raise FrameworkError("torch shows no CUDA device here; calibrate another: --device cpu")
-        properties = torch.cuda.get_device_properties(0)
+        properties = cuda.get_device_properties(0)
         self.name = str(properties.name)
         self.dtypes: Sequence[str] = _cuda_types((properties.major, properties.minor))
-        free_bytes, _ = torch.cuda.mem_get_info()
+        free_bytes, _ = cuda.mem_get_info()
         self.most_bytes = float(free_bytes) / 2
         cache = getattr(properties, "L2_cache_size", 0) or 64 << 20
         self.cache_bytes = 2.0 * cache
-        self.timer: Timer = CudaTimer(_TorchCuda())
+        self.timer: Timer = CudaTimer(_TorchCuda(cuda))
         self.method = (
             "CUDA: medians of up to 7 samples of up to 100 calls between events, queued behind a "
             "spinning kernel so that the host's pace does not count; up to 16 copies of the "
@@ -108,28 +109,31 @@ class CudaDevice:
 
     def dispatch(self, limit_s: float) -> Dict[str, float]:
         """What the host takes to hand over work, by kind of work."""
-        return measure_dispatch(self.place, torch.cuda.synchronize, limit_s)
+        return measure_dispatch(self.place, self._cuda.synchronize, limit_s)
 
     def recover(self) -> None:
         """Gives the allocator's memory back, so that the next case does not fail for it."""
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
+        self._cuda.synchronize()
+        self._cuda.empty_cache()
 
 
 class _TorchCuda:
     """CUDA by torch's own calls."""
 
+    def __init__(self, cuda: Any) -> None:
+        self._cuda = cuda
+
     def event(self) -> Any:
         """A new event that keeps its time."""
-        return torch.cuda.Event(enable_timing=True)
+        return self._cuda.Event(enable_timing=True)
 
     def spin(self, cycles: int) -> None:
         """Has the device wait, in the stream: torch's own tests rest on this call."""
-        torch.cuda._sleep(cycles)
+        self._cuda._sleep(cycles)
 
     def synchronize(self) -> None:
         """Waits until the device has done everything."""
-        torch.cuda.synchronize()
+        self._cuda.synchronize()
 
 
 def _cuda_types(capability: tuple[int, int]) -> tuple[str, ...]:
