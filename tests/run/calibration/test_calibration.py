@@ -97,8 +97,22 @@ def test_words_for_a_device(text, kind, key):
 def test_without_a_gpu_it_is_the_cpu():
     bare = replace(MACHINE, accelerators=(), accelerator_note="no NVIDIA driver")
     assert choose_target(None, bare).kind == "cpu"
-    with pytest.raises(SettingError, match="no gpu0 here"):
-        choose_target("cuda:0", bare)
+    with pytest.raises(SettingError, match="no gpu7 here"):
+        choose_target("cuda:7", MACHINE)
+
+
+def test_a_gpu_that_nvml_does_not_list_is_what_torch_says_it_is(monkeypatch):
+    bare = replace(MACHINE, accelerators=(), accelerator_note="nvidia-ml-py is not installed")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    target = choose_target("cuda:1", bare)
+    assert (target.kind, target.visible, target.accelerator) == ("cuda", "1", None)
+    assert find_disturbance(target, log_of({"x_bytes": "x"}, [[1.0]]), lambda _s: 0.1) == ()
+    made = assemble(target, heard_words(), log_of({"x_bytes": "x"}, [[1.0]]))
+    assert made.device == "h200" and "on NVIDIA H200" in made.source
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, GPU-5")
+    assert choose_target("cuda:1", bare).visible == "GPU-5"
+    with pytest.raises(SettingError, match="hides it"):
+        choose_target("cuda:2", bare)
 
 
 @pytest.mark.parametrize("text", ["tpu", "cuda:x", "", "h200", "cuda:99999"])

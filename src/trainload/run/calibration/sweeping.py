@@ -18,6 +18,7 @@ from trainload.errors import UsageError, WorkerError
 from trainload.hardware import read_machine
 from trainload.hardware.calibrations import OPERATIONS, Calibration, Point
 from trainload.hardware.calibrations.types import DTYPES
+from trainload.hardware.naming import device_key
 from trainload.record import EventReader, LineReader, layout
 from trainload.run.calibration.power import PowerLog, open_power_log
 from trainload.run.calibration.quiet import find_disturbance, refuse_disturbed
@@ -121,7 +122,8 @@ def _follow(
     events_path, words = folder / layout.EVENTS, folder / layout.WORKER_LOG
     events = EventReader(lines=LineReader(path=events_path))
     heard, start_s, status = Heard(), time.monotonic(), None
-    worker = WorkerProcess(request.python, words, worker_environment(target.setting))
+    seen = {} if target.visible is None else {"CUDA_VISIBLE_DEVICES": target.visible}
+    worker = WorkerProcess(request.python, words, worker_environment(target.setting, seen))
     try:
         worker.send_spec(_spec(request, target, log, events_path))
         while status is None:
@@ -179,8 +181,12 @@ def assemble(
     if gpu is not None and gpu.driver:
         software["driver"] = gpu.driver
     machine = read_machine()
+    # What NVML did not list is what torch says it is.
+    key, name = target.key, target.name
+    if target.visible is not None:
+        key, name = device_key(begun.device), begun.device
     return Calibration(
-        device=target.key,
+        device=key,
         points=tuple(
             Point(
                 operation=said.operation,
@@ -198,7 +204,7 @@ def assemble(
         idle_w=None if heard.idle is None else log.mean_w(heard.idle.begin_s, heard.idle.end_s),
         taken_at=datetime.now(UTC).isoformat(timespec="seconds"),
         software=software,
-        source=f"trainload calibrate on {_printable(target.name)}. {_printable(begun.method)}",
+        source=f"trainload calibrate on {_printable(name)}. {_printable(begun.method)}",
         lacks=_lacks(heard, powers),
         notes=_notes(heard, log, disturbed),
         host_cpu=_printable(machine.cpu_model) if machine.cpu_model else None,

@@ -38,6 +38,7 @@ class Lane:
     spent_s: float = 0.0
     ratios: List[float] = field(default_factory=list)
     """How many times longer than guessed its larger cases took."""
+    refused: int = 0
     measured: List[int] = field(default_factory=list)
     """Numbers of its points."""
 
