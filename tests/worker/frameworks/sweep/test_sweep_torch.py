@@ -74,7 +74,7 @@ def test_number_types_follow_the_devices_capability():
 
 
 class FakeDevice:
-    """A device without kernels: every call takes no time and is said to take 1 ms."""
+    """A device without kernels: every call takes no time and is said to take 60 µs."""
 
     name, kind, place, method = "A device", "cuda", "cpu", "made up"
     dtypes, shares = ("float32",), {}
@@ -87,7 +87,7 @@ class FakeDevice:
 
     def measure(self, calls, budget_s):
         calls[0]()
-        return Timing(1e-3, 0.0)
+        return Timing(6e-5, 0.0)
 
     def hold(self, calls, seconds, hold_s):
         return CpuTimer().hold(calls, seconds, hold_s)
