@@ -35,6 +35,8 @@ def test_the_cpu_is_calibrated_and_its_file_is_found(capsys):
         (["--device", "tpu"], "write cpu, or cuda:0"),
         (["--seconds", "0"], "must lie between"),
         (["--python", "/no/such/python"], "no such interpreter"),
+        (["--out", "/"], "name another file"),
+        (["--out", "/dev/null/c.json"], "cannot write into /dev/null"),
     ],
 )
 def test_wrong_words_get_one_line(words, said, capsys):
