@@ -62,7 +62,7 @@ def test_shapes_and_gradients_are_those_of_the_operation():
 
 def test_dispatch_has_every_kind_of_work():
     found = measure_dispatch("cpu", lambda: None, 0.2)
-    assert {"operation", "module", "backward", "optimizer", "optimizer_fused"} <= set(found)
+    assert {"operation", "module", "forward", "backward", "optimizer_fused"} <= set(found)
     assert all(0 < seconds < 1 for seconds in found.values())
     assert found["operation"] < found["optimizer"]
 
