@@ -6,7 +6,8 @@ TrainloadError
 │   └── GraphError      a layer graph that cannot be built; names the layer
 ├── StudyError          a run or study file that cannot be meant; names file, line and key
 ├── SettingError        the part of the machine asked for does not exist
-│   └── UnknownHardware a device that the catalogue does not hold, or a file that describes none
+│   ├── UnknownHardware a device that the catalogue does not hold, or a file that describes none
+│   └── HardwareFileError  a file of calibrations, prices or carbon that cannot be read or written
 ├── MeterError          a meter that answered wrongly or stopped answering
 ├── WorkerError         the training process could not be started
 ├── EnvironmentProblem  a framework's environment is missing, wrong or cannot be made
@@ -48,6 +49,10 @@ class SettingError(TrainloadError):
 
 class UnknownHardware(SettingError):
     """A device that the catalogue does not hold, or a file that describes none."""
+
+
+class HardwareFileError(SettingError):
+    """A file of calibrations, prices or carbon that cannot be read, written or believed."""
 
 
 class MeterError(TrainloadError):

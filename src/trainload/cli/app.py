@@ -58,6 +58,7 @@ _VERBS = (
     "estimate",
     "scorecard",
     "devices",
+    "calibrate",
     "detect",
 )
 """In the order of the help. NAME is `NAME_verb` of the file NAME, or `NAME_app` if it has verbs.
