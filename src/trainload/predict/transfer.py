@@ -1,0 +1,147 @@
+"""Seconds of any work on a device, from its own calibration or carried over from others.
+
+Own points first; a class or type that the device was not measured in is carried over from the
+calibrated architectures nearest to it, and its range is wider.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from trainload.predict.curves import Curves, Said, kind_of
+from trainload.predict.features import is_narrow, place
+from trainload.predict.limits import usable_dtype
+
+if TYPE_CHECKING:
+    from trainload.predict.limits import Limits
+    from trainload.predict.work import Work
+
+Tier = Literal["calibrated", "datasheet", "measured here"]
+LEVEL = 0.95
+WITHIN = 1.96
+"""Standard deviations of a normal distribution that hold LEVEL of it, either way."""
+_ALIKE = 1.0
+"""How fast the weight of another architecture falls with its distance."""
+_UNSEEN_SPREAD = {"calibrated": 0.06, "datasheet": 0.20}
+"""Spread of a whole device against what is known of it: shared by all of its operations."""
+_BORROWED = 0.15
+"""More spread where another class or type had to stand in."""
+_NARROW_RESIDUAL, _NARROW_SPREAD = math.log(2.5), 0.5
+"""Depthwise convolutions against their roofline; no table has them yet."""
+_NO_RESIDUAL, _NO_SPREAD = math.log(1.6), 0.5
+"""A class that no calibration knows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationTimes:
+    """Seconds of each work on the device, and their relative spread; arrays."""
+
+    seconds: Any
+    spread: Any
+    """Standard deviation of the logarithm, without what all operations share."""
+    shared_spread: float
+    """Of the whole device."""
+    calibrated: Any
+    """Whether each rests on points of the device itself."""
+    roofline_s: Any
+
+
+class Predictor:
+    """What is known of one device, ready to be asked."""
+
+    def __init__(self, limits: Limits, own: Curves | None, others: Sequence[Curves]) -> None:
+        self._limits = limits
+        self._own = own
+        self._others = tuple(others)
+
+    @property
+    def nearest(self) -> tuple[str, ...]:
+        """Names of the calibrations it rests on, nearest first."""
+        if self._own is not None:
+            return (self._own.device,)
+        ordered = sorted(self._others, key=lambda one: -self._weight(one))
+        return tuple(one.device for one in ordered[:3])
+
+    def times(self, works: Sequence[Work], *, with_host: bool = False) -> OperationTimes:
+        """Seconds of each work; `with_host` adds what a lone call took where that was measured."""
+        import numpy as np
+
+        dtypes = [usable_dtype(work.dtype, self._limits) or "float32" for work in works]
+        placed = place(works, dtypes, self._limits)
+        seconds = np.zeros(len(works))
+        spread = np.zeros(len(works))
+        own = np.zeros(len(works), dtype=bool)
+        groups: dict[tuple[str, str], list[int]] = {}
+        for at, (work, dtype) in enumerate(zip(works, dtypes, strict=True)):
+            kind = "narrow" if is_narrow(work) else kind_of(work)
+            groups.setdefault((kind, dtype), []).append(at)
+        for (kind, dtype), at in groups.items():
+            features = placed.features[at]
+            base = placed.roofline_s[at]
+            found, measured = self._residual(kind, dtype, features, with_host=with_host)
+            seconds[at] = (found.floor_s + base) * np.exp(found.residual)
+            spread[at] = found.spread
+            own[at] = measured
+        least = placed.least_s
+        return OperationTimes(
+            seconds=np.maximum(seconds, least),
+            spread=spread,
+            shared_spread=_UNSEEN_SPREAD["calibrated" if own.all() else "datasheet"],
+            calibrated=own,
+            roofline_s=placed.roofline_s,
+        )
+
+    def _residual(
+        self, kind: str, dtype: str, features: Any, *, with_host: bool
+    ) -> tuple[Said, bool]:
+        import numpy as np
+
+        count = len(features)
+        if kind == "narrow":
+            return _constant(count, _NARROW_RESIDUAL, _NARROW_SPREAD), False
+        if self._own is not None:
+            said = self._own.say(kind, dtype, features)
+            if said is not None and said.exact:
+                return _with_floor(said, self._own, with_host), True
+        heard = [
+            (self._weight(one), _with_floor(said, one, with_host))
+            for one in (*self._others, *([self._own] if self._own is not None else []))
+            if (said := one.say(kind, dtype, features)) is not None
+        ]
+        exact = [pair for pair in heard if pair[1].exact] or heard
+        if not exact:
+            return _constant(count, _NO_RESIDUAL, _NO_SPREAD), False
+        weights = np.array([weight for weight, _ in exact])
+        weights /= weights.sum()
+        means = np.array([said.residual for _, said in exact])
+        mean = weights @ means
+        between = weights @ (means - mean) ** 2
+        within = weights @ np.array([said.spread**2 for _, said in exact])
+        borrowed = 0.0 if exact[0][1].exact else _BORROWED
+        floor_s = math.exp(
+            sum(w * math.log(said.floor_s) for w, (_, said) in zip(weights, exact, strict=True))
+        )
+        spread = np.sqrt(between + within + borrowed**2)
+        return Said(residual=mean, spread=spread, floor_s=floor_s, exact=not borrowed), False
+
+    def _weight(self, other: Curves) -> float:
+        return math.exp(-_ALIKE * abs(other.limits.generation - self._limits.generation))
+
+
+def _with_floor(said: Said, curves: Curves, with_host: bool) -> Said:
+    floor_s = said.floor_s if with_host else curves.device_floor_s(said.floor_s)
+    return Said(residual=said.residual, spread=said.spread, floor_s=floor_s, exact=said.exact)
+
+
+def _constant(count: int, residual: float, spread: float) -> Said:
+    import numpy as np
+
+    return Said(
+        residual=np.full(count, residual),
+        spread=np.full(count, spread),
+        floor_s=4e-6,
+        exact=False,
+    )
