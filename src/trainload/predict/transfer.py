@@ -33,6 +33,8 @@ _NARROW_RESIDUAL, _NARROW_SPREAD = math.log(2.5), 0.5
 """Depthwise convolutions against their roofline; no table has them yet."""
 _NO_RESIDUAL, _NO_SPREAD = math.log(1.6), 0.5
 """A class that no calibration knows."""
+_TURNING_SHARE = 0.8
+"""Of the bandwidth that turning an image's channels innermost reaches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +85,8 @@ class Predictor:
             base = placed.roofline_s[at]
             found, measured = self._residual(kind, dtype, features, with_host=with_host)
             seconds[at] = (found.floor_s + base) * np.exp(found.residual)
+            if not found.exact:
+                seconds[at] += self._turning_s(works, kind, dtype, at)
             spread[at] = found.spread
             own[at] = measured
         least = placed.least_s
@@ -126,6 +130,15 @@ class Predictor:
         )
         spread = np.sqrt(between + within + borrowed**2)
         return Said(residual=mean, spread=spread, floor_s=floor_s, exact=not borrowed), False
+
+    def _turning_s(self, works: Sequence[Work], kind: str, dtype: str, at: Sequence[int]) -> Any:
+        """Matrix units want the channels innermost: images that have not are turned, both ways."""
+        import numpy as np
+
+        if "conv" not in kind or dtype not in ("float16", "bfloat16"):
+            return 0.0
+        moved = [0.0 if works[one].channels_last else works[one].bytes for one in at]
+        return 2 * np.array(moved) / (_TURNING_SHARE * self._limits.bandwidth)
 
     def _weight(self, other: Curves) -> float:
         return math.exp(-_ALIKE * abs(other.limits.generation - self._limits.generation))

@@ -42,6 +42,8 @@ class Work:
     """Least that it moves."""
     layer: str | None = None
     phase: str = "forward"
+    channels_last: bool = False
+    """Of a convolution: whether its images have the channels innermost."""
 
     @property
     def is_product(self) -> bool:
