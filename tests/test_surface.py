@@ -16,8 +16,8 @@ def loaded_after(statement):
 
 def test_public_names():
     assert trainload.__all__ == [
-        "Estimate", "Estimates", "Run", "Runs", "__version__", "errors", "estimate", "load",
-        "load_all", "run", "watch",
+        "Estimate", "Estimates", "Prediction", "Predictions", "Run", "Runs", "__version__",
+        "errors", "estimate", "load", "load_all", "predict", "run", "watch",
     ]  # fmt: skip
     assert all(hasattr(trainload, name) for name in trainload.__all__)
     assert all(callable(getattr(trainload, name)) for name in ("run", "load", "estimate", "watch"))

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from trainload import errors
     from trainload.api.estimating import Estimate, Estimates, estimate
     from trainload.api.loading import Run, Runs, load, load_all
+    from trainload.api.predicting import Prediction, Predictions, predict
     from trainload.api.running import run
     from trainload.integrations.watch import watch
 
 __all__ = [
     "Estimate",
     "Estimates",
+    "Prediction",
+    "Predictions",
     "Run",
     "Runs",
     "__version__",
@@ -32,6 +35,7 @@ __all__ = [
     "estimate",
     "load",
     "load_all",
+    "predict",
     "run",
     "watch",
 ]
@@ -39,14 +43,16 @@ __all__ = [
 _PLACES = {
     "Estimate": "trainload.api.estimating",
     "Estimates": "trainload.api.estimating",
+    "Prediction": "trainload.api.predicting",
+    "Predictions": "trainload.api.predicting",
     "Run": "trainload.api.loading",
     "Runs": "trainload.api.loading",
     "load": "trainload.api.loading",
     "load_all": "trainload.api.loading",
     "watch": "trainload.integrations.watch",
 }
-_ROOMS = ("errors", "estimate", "run")
-"""Modules of that very name; `estimate` and `run` are rooms that can be called."""
+_ROOMS = ("errors", "estimate", "predict", "run")
+"""Modules of that very name; all but `errors` are rooms that can be called."""
 
 
 def __getattr__(name: str) -> Any:

@@ -49,6 +49,7 @@ _VERBS = (
     "subset",
     "env",
     "estimate",
+    "predict",
     "scorecard",
     "devices",
     "detect",
