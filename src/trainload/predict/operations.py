@@ -222,6 +222,8 @@ def _dtype(operation: Operation, kind: str, tf32: bool) -> str:
     found = computing_type(operation)
     if found not in ("float32", "bfloat16", "float16"):
         found = "float32"
-    return "tf32" if tf32 and kind in PRODUCTS and found == "float32" else found
+    # cuDNN may use TF32 unless told otherwise, products of matrices only where they are told to.
+    allowed = tf32 or kind.startswith(("conv", "lstm", "gru"))
+    return "tf32" if allowed and kind in PRODUCTS and found == "float32" else found
 
 
