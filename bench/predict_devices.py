@@ -14,6 +14,7 @@ import argparse
 import csv
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from trainload.hardware.calibrations import load_calibrations
 from trainload.hardware.catalogue import find_device
 from trainload.predict.curves import Curves
 from trainload.predict.limits import limits_of, usable_dtype
-from trainload.predict.several import exchange_seconds
+from trainload.predict.several import SHARED_BUS, bus_bytes_per_s, exchange_seconds
 from trainload.predict.step import Asked, predict_step
 from trainload.predict.transfer import Predictor
 
@@ -39,6 +40,7 @@ KINDS = {
 }
 CONSTANT = 0.966
 APART = 1.15
+BUSES = (5e9, 8e9, 1.2e10, 2e10, 5e10, 1e11)
 Row = dict[str, Any]
 
 
@@ -196,6 +198,20 @@ def _print_ranking(ones: list[Row]) -> None:
     )
 
 
+@cache
+def _items(model: str, batch: int) -> float:
+    return vendor_works(model, batch, True)[1]
+
+
+def _scaling(row: Row, bus: float | None) -> tuple[float, float]:
+    """Predicted efficiency of several devices, and its relative error."""
+    waited = exchange_seconds(
+        find_device(row["device"]), row["count"], 4 * PARAMETERS[row["model"]], row["step_s"], bus=bus
+    )
+    share = 1 / (1 + waited / row["step_s"])
+    return share, abs(share / row["truth"] - 1)
+
+
 def _several(rows: list[Row]) -> list[Row]:
     ones = {(r["host"], r["precision"], r["model"]): r for r in rows if r["count"] == 1}
     found = []
@@ -203,17 +219,23 @@ def _several(rows: list[Row]) -> list[Row]:
         one = ones.get((row["host"], row["precision"], row["model"]))
         if row["count"] == 1 or one is None:
             continue
-        _, items = vendor_works(row["model"], row["batch"], row["precision"] == "fp16")
-        step_s = items / one["items_per_s"]
-        waited = exchange_seconds(
-            find_device(row["device"]), row["count"], 4 * PARAMETERS[row["model"]], step_s * 0.6
-        )
-        share = 1 / (1 + waited / step_s)
+        items = _items(row["model"], row["batch"])
         truth = row["items_per_s"] / one["items_per_s"] / row["count"]
-        found.append({**row, "share": share, "truth": truth})
+        found.append({**row, "step_s": items / one["items_per_s"], "truth": truth})
+    for device in dict.fromkeys(row["device"] for row in found):
+        others = [row for row in found if device != row["device"]]
+        others = [row for row in others if bus_bytes_per_s(find_device(row["device"])) == SHARED_BUS]
+        # Refitted without the device; one on a switch keeps what its maker states.
+        bus = None
+        if bus_bytes_per_s(find_device(device)) == SHARED_BUS:
+            bus = min(BUSES, key=lambda one: np.mean([_scaling(row, one)[1] for row in others]))
+        for row in found:
+            if row["device"] == device:
+                row["share"], row["error"] = _scaling(row, bus)
+                row["bus_bytes_per_s"] = bus
     print("\nseveral devices against one: error of items a second")
     errors: list[tuple[str, Callable[[Row], float]]] = [
-        ("predicted", lambda row: abs(row["share"] / row["truth"] - 1)),
+        ("predicted", lambda row: row["error"]),
         (f"constant {CONSTANT}", lambda row: abs(CONSTANT / row["truth"] - 1)),
     ]
     for device in (*dict.fromkeys(row["device"] for row in found), "all"):

@@ -41,6 +41,9 @@ def predict_verb(
     ),
     momentum: float = typer.Option(0.9, help="Of sgd; 0 for plain SGD."),
     count: int = typer.Option(1, help="Devices that train together.", min=1),
+    bus: float | None = typer.Option(
+        None, "--bus-gb-per-s", help="Bus bandwidth of their exchange, if you know it.", min=0.001
+    ),
     steps: int | None = typer.Option(None, help="Steps of the whole training.", min=1),
     examples: int | None = typer.Option(None, help="Examples of one epoch.", min=1),
     epochs: int | None = typer.Option(None, help="Epochs of the whole training.", min=1),
@@ -86,6 +89,7 @@ def predict_verb(
             batch_size=batch,
             precision=precision,
             steps=steps,
+            bus_bytes_per_s=None if bus is None else bus * 1e9,
             examples=examples,
             epochs=epochs,
             script=True if script is not None else None,

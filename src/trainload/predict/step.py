@@ -25,6 +25,7 @@ DISPATCH_S = 1.0e-5
 _OPTIMIZER_TENSOR_S = 4e-7
 """Host seconds for each tensor of an operation on lists."""
 _HOST_SPREAD = 0.35
+_SEVERAL_SPREAD = 0.12
 _LAUNCH_S = 1.2e-5
 """An operation shorter than this is held by its launch."""
 _WHY = {
@@ -47,21 +48,22 @@ class Asked:
     count: int = 1
     gradient_bytes: float = 0.0
     """What several devices exchange."""
+    bus_bytes_per_s: float | None = None
+    """Of their exchange, where the user knows it."""
 
 
 def predict_step(asked: Asked) -> StepPrediction:
     """The step's time with its range, layers, what limits it, power and energy."""
-    import numpy as np
-
     times = asked.predictor.times(asked.works)
     device_s = float(times.seconds.sum())
-    backward = np.array([work.phase == "backward" for work in asked.works], dtype=bool)
-    backward_s = float(times.seconds[backward].sum()) if len(asked.works) else 0.0
     host_s = 0.0 if asked.limits.is_cpu else _host_seconds(asked)
-    exchange_s = exchange_seconds(asked.device, asked.count, asked.gradient_bytes, backward_s)
-    busy = max(device_s, host_s) + exchange_s
+    alone_s = max(device_s, host_s)
+    exchange_s = exchange_seconds(
+        asked.device, asked.count, asked.gradient_bytes, alone_s, bus=asked.bus_bytes_per_s
+    )
+    busy = alone_s + exchange_s
     tier: Tier = "calibrated" if bool(times.calibrated.all()) else "datasheet"
-    spread = _spread(times, device_s, host_s)
+    spread = math.hypot(_spread(times, device_s, host_s), _SEVERAL_SPREAD * (asked.count > 1))
     step_s = _ranged(busy, spread)
     bound = "host" if host_s > device_s else "device"
     limits = _limits(asked, times)

@@ -42,6 +42,7 @@ def predict(
     optimizer: OptimizerName | Optimizer | None = None,
     momentum: float = 0.9,
     count: int = 1,
+    bus_bytes_per_s: float | None = None,
     steps: int | None = None,
     examples: int | None = None,
     epochs: int | None = None,
@@ -62,6 +63,7 @@ def predict(
       fastest first.
     - `precision`: float32, tf32 (products of float32 in TF32), bf16 or fp16 (autocast).
     - `batch_size`: of each device; `count`: devices of the kind that train together.
+    - `bus_bytes_per_s`: of their exchange of gradients, where you know it.
     - `steps`, or `examples` of one epoch and `epochs`: for the whole training.
 
     TrainloadError where something cannot be meant or the user's own code cannot be traced. A
@@ -107,12 +109,17 @@ def predict(
             show=show,
             known=known,
         )
-        found.append(_predict_one(question, one, chosen, count, length))
+        found.append(_predict_one(question, one, chosen, count, length, bus_bytes_per_s))
     return rank_predictions(found) if several else found[0]
 
 
 def _predict_one(
-    question: MemoryQuestion, device: Device, precision: str, count: int, length: Length | None
+    question: MemoryQuestion,
+    device: Device,
+    precision: str,
+    count: int,
+    length: Length | None,
+    bus: float | None,
 ) -> Prediction:
     memory = answer_memory(question)
     events = question.known.events(question.memory)
@@ -123,7 +130,7 @@ def _predict_one(
         if memory.estimate.verdict == "does not fit":
             missing = "the step does not fit, so it has no time"
     if missing is None and events is not None:
-        step, missing = _step(device, events, precision, count, memory)
+        step, missing = _step(device, events, precision, (count, bus), memory)
     return Prediction(
         title=question.source.title,
         choice=None if script else question.choice,
@@ -138,7 +145,11 @@ def _predict_one(
 
 
 def _step(
-    device: Device, events: Sequence[Event], precision: str, count: int, memory: MemoryAnswer
+    device: Device,
+    events: Sequence[Event],
+    precision: str,
+    together: tuple[int, float | None],
+    memory: MemoryAnswer,
 ) -> tuple[StepPrediction | None, str | None]:
     from trainload.hardware.calibrations import load_calibrations
     from trainload.predict.curves import Curves
@@ -171,7 +182,8 @@ def _step(
         predictor=Predictor(limits, curves.get(device.name), others),
         dispatch_s={} if own is None else own.dispatch_s,
         idle_w=None if own is None else own.idle_w,
-        count=count,
+        count=together[0],
+        bus_bytes_per_s=together[1],
         gradient_bytes=4.0 * (memory.parameters or 0),
     )
     return predict_step(asked), None

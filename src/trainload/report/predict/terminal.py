@@ -162,15 +162,15 @@ def _cells(one: Predicted) -> tuple[str, ...]:
     if step is None:
         return (one.device.name, one.verdict, *[MISSING] * 7)
     speed, energy = one.examples_per_s, one.training_energy_j
-    joules = MISSING if step.energy_j is None else f"{step.energy_j.value:,.3g} J"
+    joules = MISSING if step.energy_j is None else f"{_number(step.energy_j.value)} J"
     return (
         one.device.name,
         one.verdict,
         render_seconds(step.step_s.value),
         f"{render_seconds(step.step_s.low)} to {render_seconds(step.step_s.high)}",
-        MISSING if speed is None else f"{speed.value:,.4g}",
+        MISSING if speed is None else _number(speed.value),
         MISSING if one.training_s is None else render_seconds(one.training_s.value),
-        joules if energy is None else f"{energy.value / 3.6e6:,.3g} kWh",
+        joules if energy is None else f"{_number(energy.value / 3.6e6)} kWh",
         _LIMITS[step.limit],
         step.tier,
     )
@@ -181,4 +181,8 @@ def _seconds(one: Ranged) -> str:
 
 
 def _plain(one: Ranged, unit: str) -> str:
-    return f"{one.value:,.4g} {unit} ({one.low:,.3g} to {one.high:,.3g})"
+    return f"{_number(one.value)} {unit} ({_number(one.low)} to {_number(one.high)})"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
