@@ -40,7 +40,7 @@ KINDS = {
 }
 CONSTANT = 0.966
 APART = 1.15
-BUSES = (5e9, 8e9, 1.2e10, 2e10, 5e10, 1e11)
+BUSES = (5e9, 8e9, 1.2e10, 2e10, 3e10, 5e10, 1e11)
 Row = dict[str, Any]
 
 
@@ -228,7 +228,7 @@ def _several(rows: list[Row]) -> list[Row]:
         # Refitted without the device; one on a switch keeps what its maker states.
         bus = None
         if bus_bytes_per_s(find_device(device)) == SHARED_BUS:
-            bus = min(BUSES, key=lambda one: np.mean([_scaling(row, one)[1] for row in others]))
+            bus = min(BUSES, key=lambda one: np.quantile([_scaling(row, one)[1] for row in others], 0.9))
         for row in found:
             if row["device"] == device:
                 row["share"], row["error"] = _scaling(row, bus)

@@ -25,7 +25,7 @@ WITHIN = 1.96
 """Standard deviations of a normal distribution that hold LEVEL of it, either way."""
 _ALIKE = 1.0
 """How fast the weight of another architecture falls with its distance."""
-_UNSEEN_SPREAD = {"calibrated": 0.06, "datasheet": 0.20}
+_UNSEEN_SPREAD = {"calibrated": 0.06, "datasheet": 0.24}
 """Spread of a whole device against what is known of it: shared by all of its operations."""
 _BORROWED = 0.15
 """More spread where another class or type had to stand in."""
@@ -125,9 +125,8 @@ class Predictor:
         between = weights @ (means - mean) ** 2
         within = weights @ np.array([said.spread**2 for _, said in exact])
         borrowed = 0.0 if exact[0][1].exact else _BORROWED
-        floor_s = math.exp(
-            sum(w * math.log(said.floor_s) for w, (_, said) in zip(weights, exact, strict=True))
-        )
+        # What a call takes at least is the host's and the driver's, of no architecture.
+        floor_s = float(np.median([said.floor_s for _, said in exact]))
         spread = np.sqrt(between + within + borrowed**2)
         return Said(residual=mean, spread=spread, floor_s=floor_s, exact=not borrowed), False
 
