@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from predict_vendor_models import PARAMETERS, vendor_works
 from raw import keep
-
 from trainload.hardware.calibrations import load_calibrations
 from trainload.hardware.catalogue import find_device
 from trainload.predict.curves import Curves
@@ -154,7 +154,9 @@ def _pairs(ones: list[Row]) -> list[Row]:
 
 def _print_ratios(ones: list[Row], pairs: list[Row]) -> None:
     print("one device's figure given, the other left out: mean error of items a second")
-    print(f"{'':22}{'pairs':>6}{'error':>8}{'in range':>10}{'peaks':>8}{'rooflines':>11}{'absolute':>10}")
+    print(
+        f"{'':22}{'pairs':>6}{'error':>8}{'in range':>10}{'peaks':>8}{'rooflines':>11}{'absolute':>10}"
+    )
     _print_groups(ones, pairs, "device")
     _print_groups(ones, pairs, "model")
     _print_groups(ones, pairs, "precision")
@@ -206,7 +208,11 @@ def _items(model: str, batch: int) -> float:
 def _scaling(row: Row, bus: float | None) -> tuple[float, float]:
     """Predicted efficiency of several devices, and its relative error."""
     waited = exchange_seconds(
-        find_device(row["device"]), row["count"], 4 * PARAMETERS[row["model"]], row["step_s"], bus=bus
+        find_device(row["device"]),
+        row["count"],
+        4 * PARAMETERS[row["model"]],
+        row["step_s"],
+        bus=bus,
     )
     share = 1 / (1 + waited / row["step_s"])
     return share, abs(share / row["truth"] - 1)
@@ -224,11 +230,15 @@ def _several(rows: list[Row]) -> list[Row]:
         found.append({**row, "step_s": items / one["items_per_s"], "truth": truth})
     for device in dict.fromkeys(row["device"] for row in found):
         others = [row for row in found if device != row["device"]]
-        others = [row for row in others if bus_bytes_per_s(find_device(row["device"])) == SHARED_BUS]
+        others = [
+            row for row in others if bus_bytes_per_s(find_device(row["device"])) == SHARED_BUS
+        ]
         # Refitted without the device; one on a switch keeps what its maker states.
         bus = None
         if bus_bytes_per_s(find_device(device)) == SHARED_BUS:
-            bus = min(BUSES, key=lambda one: np.quantile([_scaling(row, one)[1] for row in others], 0.9))
+            bus = min(
+                BUSES, key=lambda one: np.quantile([_scaling(row, one)[1] for row in others], 0.9)
+            )
         for row in found:
             if row["device"] == device:
                 row["share"], row["error"] = _scaling(row, bus)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from predict_tables import table_points
 from raw import keep
-
 from trainload.hardware.calibrations import Point, load_calibrations
 from trainload.hardware.catalogue import find_device
 from trainload.predict.curves import Curves
@@ -43,7 +43,11 @@ def main() -> None:
         for name, one in load_calibrations().items()
         if name in tables
     }
-    print(_line("device left out", "class", "rows", "error", "median", "in range", "roofline", "ratio"))
+    print(
+        _line(
+            "device left out", "class", "rows", "error", "median", "in range", "roofline", "ratio"
+        )
+    )
     kept: list[dict[str, Any]] = []
     for name, points in tables.items():
         draw = random.Random(SEED).sample(points, min(words.rows, len(points)))
@@ -89,8 +93,13 @@ def _device(
         rows.append(row)
         print(
             _line(
-                name, one, row["rows"], *(f"{row[key]:.1%}" for key in
-                ("error", "median", "in_range", "roofline", "ratio")),
+                name,
+                one,
+                row["rows"],
+                *(
+                    f"{row[key]:.1%}"
+                    for key in ("error", "median", "in_range", "roofline", "ratio")
+                ),
             )
         )
     return rows

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from raw import keep
 
+from raw import keep
 from trainload.hardware.calibrations import load_calibrations
 from trainload.hardware.catalogue import find_device
 from trainload.predict.curves import Curves
@@ -118,7 +118,9 @@ def _image_models(table: Path, works: Path) -> list[dict[str, Any]]:
             idle_w=None,
         )
         said = predict_step(asked)
-        rows.append(_row(f"{row['model']} {row['layout']}", row["layout"], row, steps, said, limits))
+        rows.append(
+            _row(f"{row['model']} {row['layout']}", row["layout"], row, steps, said, limits)
+        )
     print(f"RTX 3090, fp16: {len(rows)} of {len(published)} published steps covered")
     _summary(rows)
     return rows
@@ -138,7 +140,10 @@ def _row(
         "high_s": said.step_s.high,
         "bound": said.bound,
         "roofline_s": sum(
-            max(w.flops / limits.peaks.get(w.dtype, limits.peaks["float32"]), w.bytes / limits.bandwidth)
+            max(
+                w.flops / limits.peaks.get(w.dtype, limits.peaks["float32"]),
+                w.bytes / limits.bandwidth,
+            )
             for w in works
         ),
         "flop": said.flop,
@@ -146,7 +151,9 @@ def _row(
 
 
 def _summary(rows: list[dict[str, Any]]) -> None:
-    print(f"{'':14}{'rows':>6}{'mean':>8}{'median':>8}{'bias':>8}{'in range':>10}{'roofline':>10}{'FLOPs':>8}")
+    print(
+        f"{'':14}{'rows':>6}{'mean':>8}{'median':>8}{'bias':>8}{'in range':>10}{'roofline':>10}{'FLOPs':>8}"
+    )
     if not rows:
         return
     for group in (*sorted({row["group"] for row in rows}), "all"):
@@ -180,7 +187,9 @@ def _transformers(table: Path) -> list[dict[str, Any]]:
         said = step_seconds(works, device, without=[device])
         name = f"{row['model']} batch {row['batch']}"
         rows.append(_row(name, row["model"], row, works, said, limits))
-        print(f"{name:24}{float(row['step_ms']):9.1f} ms, predicted {said.step_s.value * 1e3:9.1f} ms")
+        print(
+            f"{name:24}{float(row['step_ms']):9.1f} ms, predicted {said.step_s.value * 1e3:9.1f} ms"
+        )
     _summary(rows)
     return rows
 

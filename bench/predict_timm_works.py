@@ -81,9 +81,7 @@ def trace_works(name: str, batch: int, size: int) -> list[Any]:
     def loss() -> Any:
         return torch.nn.functional.cross_entropy(model(images), labels)
 
-    choice = StepChoice(
-        batch_size=batch, precision="fp16", optimizer=choose_optimizer("sgd", 0.9)
-    )
+    choice = StepChoice(batch_size=batch, precision="fp16", optimizer=choose_optimizer("sgd", 0.9))
     memory = find_device_memory(find_device("rtx-3090"))
     with Tracing(None, memory, 120.0, None) as tracing:
         job = TraceJob(step=ModuleSource(module=model, loss=loss).step(choice))

@@ -1,4 +1,4 @@
-"""`trainload predict`: how long a training takes on devices that are not at hand, and its energy."""
+"""`trainload predict`: time and energy of a training on devices that are not at hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EPILOG = """\b
 Examples:
   trainload predict resnet50 --batch 64 --device h200,a100-sxm4-80gb,rtx-3090,t4,jetson-tx2
   trainload predict resnet50 --batch 64 --device t4 --epochs 90 --examples 1281167
-  trainload predict my.py:build --batch 16 --precision bf16 --optimizer adamw --device h200 --count 8
+  trainload predict my.py:build --batch 16 --precision bf16 --device h200 --count 8
   trainload predict --script train.py --device rtx-4090 --steps 10000 -- --epochs 3
   trainload predict runs/mlp-20260101-120000 --device h200 --json"""
 

@@ -112,9 +112,7 @@ class Curves:
         found = curve.residuals[at]
         mean = (found * weights).sum(axis=1)
         spread = np.sqrt((((found - mean[:, None]) ** 2) * weights).sum(axis=1))
-        return Said(
-            residual=mean, spread=spread, floor_s=curve.floor_s, exact=key == (kind, dtype)
-        )
+        return Said(residual=mean, spread=spread, floor_s=curve.floor_s, exact=key == (kind, dtype))
 
     def device_floor_s(self, floor_s: float) -> float:
         """The floor without the host's share."""

@@ -225,5 +225,3 @@ def _dtype(operation: Operation, kind: str, tf32: bool) -> str:
     # cuDNN may use TF32 unless told otherwise, products of matrices only where they are told to.
     allowed = tf32 or kind.startswith(("conv", "lstm", "gru"))
     return "tf32" if allowed and kind in PRODUCTS and found == "float32" else found
-
-

@@ -69,7 +69,7 @@ def predict_step(asked: Asked) -> StepPrediction:
     limits = _limits(asked, times)
     flop = sum(work.flops for work in asked.works)
     peak, peak_name = _peak(asked)
-    power_w = power_of(asked.device, asked.idle_w, _load(asked, times, busy), tier)
+    power_w = power_of(asked.device, asked.idle_w, _load(times, busy), tier)
     energy = None
     if power_w is not None:
         power_w = power_w.times(asked.count)
@@ -167,7 +167,7 @@ def _layers(
     return tuple(sorted(found, key=lambda layer: -layer.total_s))
 
 
-def _load(asked: Asked, times: OperationTimes, busy_s: float) -> float:
+def _load(times: OperationTimes, busy_s: float) -> float:
     """How hard the board works, of 1: roofline seconds of compute and memory over the step's."""
     if not busy_s:
         return 0.0

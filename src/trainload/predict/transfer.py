@@ -75,11 +75,11 @@ class Predictor:
         placed = place(works, dtypes, self._limits)
         seconds = np.zeros(len(works))
         spread = np.zeros(len(works))
-        own = np.zeros(len(works), dtype=bool)
+        own: Any = np.zeros(len(works), dtype=bool)
         groups: dict[tuple[str, str], list[int]] = {}
-        for at, (work, dtype) in enumerate(zip(works, dtypes, strict=True)):
+        for place_of, (work, dtype) in enumerate(zip(works, dtypes, strict=True)):
             kind = "narrow" if is_narrow(work) else kind_of(work)
-            groups.setdefault((kind, dtype), []).append(at)
+            groups.setdefault((kind, dtype), []).append(place_of)
         for (kind, dtype), at in groups.items():
             features = placed.features[at]
             base = placed.roofline_s[at]

@@ -93,9 +93,7 @@ def shape_of(work: Work) -> Shape:
         hidden = _size(s, "hidden")
         return Shape(batch=_size(s, "steps"), m=_size(s, "batch"), n=gates * hidden, k=hidden)
     if work.is_product:
-        return Shape(
-            batch=_size(s, "batch"), m=_size(s, "m"), n=_size(s, "n"), k=_size(s, "k")
-        )
+        return Shape(batch=_size(s, "batch"), m=_size(s, "m"), n=_size(s, "n"), k=_size(s, "k"))
     if "channels" in s:
         rows = _size(s, "batch") * _size(s, "height") * _size(s, "width")
         return Shape(batch=1, m=rows, n=_size(s, "channels"), k=1)

@@ -57,7 +57,17 @@ if TYPE_CHECKING:
 
 
 MONEY = "money      no price known; CO2e: no region known"
-_TITLES = ("device", "", "a step", "range", "examples/s", "whole training", "energy", "held by", "tier")
+_TITLES = (
+    "device",
+    "",
+    "a step",
+    "range",
+    "examples/s",
+    "whole training",
+    "energy",
+    "held by",
+    "tier",
+)
 _LIMITS = {
     "compute": "arithmetic",
     "memory": "memory bandwidth",
@@ -77,7 +87,9 @@ def render_prediction(done: Predicted, layers: int) -> str:
         lines.append(f"throughput {_plain(done.examples_per_s, 'examples/s')}")
     if done.training_s is not None and done.length is not None:
         epochs = "" if done.length.epochs is None else f", {done.length.epochs:,} epochs"
-        lines.append(f"training   {_seconds(done.training_s)} ({done.length.steps:,} steps{epochs})")
+        lines.append(
+            f"training   {_seconds(done.training_s)} ({done.length.steps:,} steps{epochs})"
+        )
     if step.energy_j is None or step.power_w is None:
         lines.append(f"energy     missing: the entry of {done.device.name} states no power")
     else:
