@@ -20,6 +20,7 @@ from trainload_worker.frameworks.create import (
     create_layer_probe,
     create_probe,
     leave_ranks,
+    sweep_kernels,
     trace_operations,
     watch_layers,
 )
@@ -36,6 +37,7 @@ from trainload_worker.protocol.spec import (
     LaunchSpec,
     ScriptSpec,
     SettingSpec,
+    SweepSpec,
     TraceSpec,
     TrainSpec,
     parse_spec,
@@ -164,13 +166,16 @@ class _Run:
         self.phase = "start"
 
     def execute(self) -> End:
-        """Whichever of the three kinds the specification asks for."""
+        """Whichever of the kinds of work the specification asks for."""
         notes = self._take_setting()
         if isinstance(self._spec, LaunchSpec):
             # The ranks have the same setting and tell what became of it.
             return launch_ranks(self._spec, self._stop)
         if isinstance(self._spec, TraceSpec):
             self._execute_trace(self._spec)
+            return End("completed")
+        if isinstance(self._spec, SweepSpec):
+            self._execute_sweep(self._spec)
             return End("completed")
         if isinstance(self._spec, ScriptSpec):
             self._execute_script(self._spec, notes)
@@ -230,6 +235,11 @@ class _Run:
     def _execute_trace(self, spec: TraceSpec) -> None:
         self._begin("trace")
         self._events.write(trace_operations(spec, self._events))
+        self._end()
+
+    def _execute_sweep(self, spec: SweepSpec) -> None:
+        self._begin("sweep")
+        sweep_kernels(spec, self._events, self._stop.check)
         self._end()
 
     def _execute_script(self, spec: ScriptSpec, notes: list[str]) -> None:

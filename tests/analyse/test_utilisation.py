@@ -3,7 +3,8 @@
 import pytest
 
 from trainload.analyse.attribution.flops import Shaped, flop_of_steps, read_shaped
-from trainload.analyse.utilisation import find_utilisation, match_device
+from trainload.analyse.utilisation import find_utilisation
+from trainload.hardware.naming import match_device
 
 
 def count(name, dims, kind="float", **more):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainload.analyse.columns import CounterSummary
+from trainload.hardware.throttling import THROTTLE_REASONS
 from trainload.record import Manifest, RecordedSetting, SamplerUse
 from trainload.units import render_percent, render_seconds
 from trainload.workload import RecordedScript, RecordedWatch
@@ -25,15 +26,6 @@ NO_STEPS = (
     "the loop and call watched.step(loss) in it"
 )
 """Of a program that ended well without a step."""
-
-THROTTLE_REASONS: Mapping[int, str] = {
-    0x04: "power cap",
-    0x08: "hardware slowdown",
-    0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown",
-    0x80: "power brake",
-}
-"""Bits of NVML's clocks-event reasons (nvml.h) that mean slower than asked; idle is none."""
 
 
 def find_warnings(

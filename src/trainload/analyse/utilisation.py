@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainload.errors import UnknownHardware
-from trainload.hardware.catalogue import Device, find_device
+from trainload.hardware.catalogue import Device
+from trainload.hardware.naming import match_device
 
 _PEAKS = {"float32": "float32_flop_per_s", "bf16": "bf16_flop_per_s", "fp16": "fp16_flop_per_s"}
-_MAKERS = ("nvidia", "geforce", "tesla", "quadro")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,14 +70,3 @@ def _peak(device: Device | None, kind: str, rate: float) -> tuple[str, float] | 
     if kind == "float32" and rate > peak and faster is not None:
         return "tf32_flop_per_s", faster
     return name, peak
-
-
-def match_device(name: str) -> Device | None:
-    """The catalogue's entry for a device as its driver names it; None where it has none."""
-    words = [word for word in name.replace("-", " ").split() if word.lower() not in _MAKERS]
-    for text in (name, " ".join(words), "-".join(words).lower()):
-        try:
-            return find_device(text)
-        except UnknownHardware:
-            continue
-    return None

@@ -52,6 +52,7 @@ _VERBS = (
     "predict",
     "scorecard",
     "devices",
+    "calibrate",
     "detect",
 )
 """In the order of the help. NAME is `NAME_verb` of the file NAME, or `NAME_app` if it has verbs."""

@@ -19,6 +19,8 @@ LONGEST_TEXT = 2000
 
 _KEY = re.compile(r"[a-z0-9][a-z0-9+._-]{0,99}")
 
+_DATE = re.compile(r"(19|20)\d\d(-(0[1-9]|1[0-2])(-([0-2]\d|3[01]))?)?")
+
 
 def own_folder(kind: str) -> Path:
     """$TRAINLOAD_KIND, or `trainload/kind` in the user's data folder; it need not exist."""
@@ -84,6 +86,13 @@ def check_words(text: str, where: str) -> str:
         raise HardwareFileError(
             f"{where}: must be one line of at most {LONGEST_TEXT:,} printable characters"
         )
+    return text
+
+
+def check_dated(text: str, where: str) -> str:
+    """A year, month or day in ISO form; HardwareFileError where it is none."""
+    if not _DATE.fullmatch(text):
+        raise HardwareFileError(f"{where}: {text[:40]!r} is no date such as 2025-03")
     return text
 
 

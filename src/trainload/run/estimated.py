@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from trainload.errors import UnknownHardware
-from trainload.hardware.catalogue import find_device
+from trainload.hardware.naming import match_device
 from trainload.record.estimates import copy_estimate
 from trainload.run.environments.frameworks import find_framework
 from trainload.run.request import RunRequest
@@ -36,9 +35,5 @@ def _adopt(request: RunRequest, run_dir: Path) -> bool:
 
 def _catalogued(name: str) -> str | None:
     """The catalogue's name of an accelerator as its driver calls it."""
-    for text in (name, name.removeprefix("NVIDIA ")):
-        try:
-            return find_device(text).name
-        except UnknownHardware:
-            continue
-    return None
+    found = match_device(name)
+    return None if found is None else found.name

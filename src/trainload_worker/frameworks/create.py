@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Sequence, cast
+from typing import Any, Callable, Iterable, Sequence, cast
 
 from trainload_worker.errors import FrameworkError, SpecError
 from trainload_worker.frameworks.backends import (
@@ -16,11 +16,11 @@ from trainload_worker.frameworks.backends import (
     StepFollower,
     StepSeer,
 )
-from trainload_worker.process.events import EventWriter
+from trainload_worker.process.events import EventWriter, greet
 from trainload_worker.protocol import offers
 from trainload_worker.protocol.events import OpTraceSaved
 from trainload_worker.protocol.offers import Offer
-from trainload_worker.protocol.spec import LayersSpec, TraceSpec, TrainSpec
+from trainload_worker.protocol.spec import LayersSpec, SweepSpec, TraceSpec, TrainSpec
 from trainload_worker.windows.graph_windows import LayerWindows, TracedBackend
 
 
@@ -91,6 +91,17 @@ def trace_operations(spec: TraceSpec, events: EventWriter) -> OpTraceSaved:
         raise SpecError(f"steps of {spec.framework} cannot be traced; only those of {known}")
     found: OpTraceSaved = _import(offer, "fake_step.trace").trace_step(spec, events)
     return found
+
+
+def sweep_kernels(spec: SweepSpec, events: EventWriter, check: Callable[[], None]) -> None:
+    """Times the device's kernels and says each as an event; `check` raises where it is to end."""
+    offer = _find(spec.framework)
+    if not offer.sweep:
+        known = _names(one for one in offers.list_offers() if one.sweep)
+        raise SpecError(f"kernels cannot be timed with {spec.framework}; only with {known}")
+    opened = _import(offer, "probe").open_framework()
+    greet(events, spec.framework, opened, [])
+    _import(offer, "sweep.sweep").sweep_device(spec, events, check)
 
 
 class NoProbe:

@@ -9,6 +9,14 @@ from typing import Any, ClassVar, Dict, List, Literal, Mapping, Optional, Tuple,
 
 from trainload_worker.protocol.checked import Annotated, Bounds, CheckError, read_leniently
 from trainload_worker.protocol.outcomes import WorkerOutcome
+from trainload_worker.protocol.sweep import (
+    SweepBegun,
+    SweepDispatch,
+    SweepHeld,
+    SweepIdle,
+    SweepLack,
+    SweepPoint,
+)
 
 Index = Annotated[int, Bounds(low=0, high=2**62)]
 Metric = Optional[float]
@@ -353,6 +361,12 @@ Event = Union[
     CheckpointSaved,
     OpTraceStep,
     OpTraceSaved,
+    SweepBegun,
+    SweepIdle,
+    SweepPoint,
+    SweepHeld,
+    SweepDispatch,
+    SweepLack,
     End,
     RankEnd,
 ]

@@ -66,6 +66,8 @@ class Offer:
     """Whether built-in models train in several processes together (`ranks.py`)."""
     op_trace: bool = False
     """Whether a step's operations can be traced without running it (`fake_step/`)."""
+    sweep: bool = False
+    """Whether a device's kernels can be timed by it (`sweep/`)."""
     hidden: bool = False
     """For tests: runs where it is named, but is in no list."""
 

@@ -1,4 +1,4 @@
-"""What a worker is told to do, as frozen values: train a graph, run a script, launch, or trace.
+"""What a worker is told to do, as frozen values: train, run a script, launch, trace, sweep.
 
 The driver builds one and writes it on the worker's standard input; touches no device or disk.
 """
@@ -190,7 +190,24 @@ class TraceSpec:
     format: Literal[2] = 2
 
 
-AnySpec = Union[TrainSpec, ScriptSpec, LaunchSpec, TraceSpec]
+@dataclass(frozen=True)
+class SweepSpec:
+    """All that is needed to time the kernels of a device."""
+
+    events_path: str
+    framework: str
+    target: Literal["cuda", "cpu"]
+    limit_s: Positive
+    """Seconds that the sweep may take, the start of the framework not counted."""
+    setting: SettingSpec
+    hold_s: Annotated[float, Bounds(low=0, high=10)] = 0.0
+    """How long an operation is repeated for its power to be read; 0 where nothing reads it."""
+    parent_pid: Optional[int] = None
+    task: Literal["sweep"] = "sweep"
+    format: Literal[2] = 2
+
+
+AnySpec = Union[TrainSpec, ScriptSpec, LaunchSpec, TraceSpec, SweepSpec]
 
 
 def parse_spec(text: "str | bytes") -> AnySpec:

@@ -39,6 +39,7 @@ def offered_parts(offer: Offer) -> dict[str, bool]:
         "probe": offer.scripts,
         "layers": offer.script_layers,
         "fake_step": offer.op_trace,
+        "sweep": offer.sweep,
     }
 
 

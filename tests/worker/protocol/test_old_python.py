@@ -91,7 +91,9 @@ def sample_event(kind: str) -> dict[str, Any]:
         "end_s": (2.0, 3.0) if kind == "steps" else 2.0, "loss": (0.5, None), "index": 0,
         "file": "w.json", "begin_s": 1.0, "cost_s": 0.1, "modules": ({"name": "a"},),
         "reason": "so", "by": "backward", "words": "so", "state": "failed", "step": 3, "steps": 4,
-        "operations": 5, "key": "k", "calls": (("mm", ()),),
+        "operations": 5, "key": "k", "calls": (("mm", ()),), "device": "a GPU",
+        "operation": "linear", "dtype": "float32", "sizes": {"m": 1}, "flops": 2.0, "bytes": 4.0,
+        "seconds": 0.5, "point": 0, "what": "power",
         "outcome": "completed", "validation": {"loss": 1.0, "top_n": {"5": 0.5}},
     }  # fmt: skip
     cls = EVENTS[kind]

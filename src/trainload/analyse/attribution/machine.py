@@ -8,15 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainload.analyse.findings import THROTTLE_REASONS
 from trainload.analyse.summary import RunSummary, summarise_run
+from trainload.hardware.throttling import SLOWED_BITS, THROTTLE_REASONS
 from trainload.record import Run
 
 if TYPE_CHECKING:
     import polars as pl
 
-SLOWED_BITS = 0x08 | 0x20 | 0x40 | 0x80
-"""Throttling that cooling or supply would end; at its power cap a device merely works."""
 SHORT_FRACTION = 0.8
 OWN_FRACTION = 0.5
 """Share of the used memory that the run must hold before the machine's is its own matter."""

@@ -6,13 +6,14 @@ Turns values into a checked document and back; touches no disk.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from trainload.errors import HardwareFileError
 from trainload.hardware.calibrations.types import Calibration, DType, Operation, Point
 from trainload.hardware.own_files import check_key, check_words
 from trainload_worker.protocol.checked import Bounds, CheckError, build_checked, to_json
 
+T = TypeVar("T")
 FORMAT = 1
 KIND = "trainload calibration"
 _MOST_POINTS = 50_000
@@ -35,6 +36,7 @@ class _Column:
     bytes: tuple[Counted, ...]
     seconds: tuple[Seconds, ...]
     power_w: tuple[Watts | None, ...] | None = None
+    sustained_s: tuple[Seconds | None, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +114,6 @@ def from_document(document: Mapping[str, Any], where: str) -> Calibration:
 
 def _to_column(key: tuple[str, str, tuple[str, ...]], points: list[Point]) -> dict[str, Any]:
     operation, dtype, names = key
-    powers = [_short(point.power_w, 4) for point in points]
     column = _Column(
         operation=operation,  # type: ignore[arg-type]
         dtype=dtype,  # type: ignore[arg-type]
@@ -120,7 +121,8 @@ def _to_column(key: tuple[str, str, tuple[str, ...]], points: list[Point]) -> di
         flops=tuple(_short(point.flops, 8) for point in points),
         bytes=tuple(_short(point.bytes, 8) for point in points),
         seconds=tuple(_short(point.seconds, 5) for point in points),
-        power_w=tuple(powers) if any(power is not None for power in powers) else None,
+        power_w=_some(tuple(_short(point.power_w, 4) for point in points)),
+        sustained_s=_some(tuple(_short(point.sustained_s, 5) for point in points)),
     )
     written: dict[str, Any] = to_json(column)
     return written
@@ -130,10 +132,12 @@ def _points(column: _Column, where: str, position: int) -> list[Point]:
     count = len(column.seconds)
     place = f"{where}: points[{position}]"
     columns = [column.flops, column.bytes, *column.sizes.values()]
-    powers = column.power_w if column.power_w is not None else (None,) * count
+    none = (None,) * count
+    powers = none if column.power_w is None else column.power_w
+    sustained = none if column.sustained_s is None else column.sustained_s
     if len(column.sizes) > _MOST_SIZES:
         raise HardwareFileError(f"{place} has {len(column.sizes)} sizes; at most {_MOST_SIZES}")
-    if any(len(one) != count for one in (*columns, powers)):
+    if any(len(one) != count for one in (*columns, powers, sustained)):
         raise HardwareFileError(f"{place} has columns of different lengths")
     for name in column.sizes:
         check_words(name, place)
@@ -146,9 +150,15 @@ def _points(column: _Column, where: str, position: int) -> list[Point]:
             bytes=column.bytes[n],
             seconds=column.seconds[n],
             power_w=powers[n],
+            sustained_s=sustained[n],
         )
         for n in range(count)
     ]
+
+
+def _some(values: tuple[T | None, ...]) -> tuple[T | None, ...] | None:
+    """The column, or None where it says nothing."""
+    return None if all(value is None for value in values) else values
 
 
 def _check_date(text: str, where: str) -> None:

@@ -64,8 +64,8 @@ SIZES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 """Names of the sizes of each class, as the sweep gives them; other tables may have others.
 
-Height and width are those of the input, padded by half the kernel. A norm with rows and width is a
-layer norm, one with channels a batch norm in training. `operands` counts tensors read and written;
+Height and width are those of the input, padded by (kernel - 1) // 2. A norm with rows and width is
+a layer norm, one with channels a batch norm in training. `operands` are tensors read and written;
 `causal`, `fused`, `from_host` and `pinned` are 0 or 1; an optimizer has two `moments` (AdamW), one
 (SGD with momentum) or none; `table` is the rows of an embedding."""
 
@@ -90,7 +90,10 @@ class Point:
     seconds: float
     """Device time of one call, median."""
     power_w: float | None = None
-    """Of the device while it repeated the call; None where that was too short or has no meter."""
+    """Of the device while it repeated the call; None where it was not held or has no meter."""
+    sustained_s: float | None = None
+    """Of one call while it was repeated for its power: above `seconds` where power limits clocks;
+    None where it was not held."""
 
 
 @dataclass(frozen=True, kw_only=True)

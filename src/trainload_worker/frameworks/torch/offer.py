@@ -19,4 +19,5 @@ OFFER = Offer(
     ),
     ranks=True,
     op_trace=True,
+    sweep=True,
 )
