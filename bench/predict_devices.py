@@ -155,7 +155,8 @@ def _pairs(ones: list[Row]) -> list[Row]:
 def _print_ratios(ones: list[Row], pairs: list[Row]) -> None:
     print("one device's figure given, the other left out: mean error of items a second")
     print(
-        f"{'':22}{'pairs':>6}{'error':>8}{'in range':>10}{'peaks':>8}{'rooflines':>11}{'absolute':>10}"
+        f"{'':22}{'pairs':>6}{'error':>8}{'in range':>10}{'peaks':>8}"
+        f"{'rooflines':>11}{'absolute':>10}"
     )
     _print_groups(ones, pairs, "device")
     _print_groups(ones, pairs, "model")

@@ -28,7 +28,7 @@ from typing import Any
 class _StandIn(types.ModuleType):
     """A module whose every name is a class that does nothing."""
 
-    __path__: list[str] = []
+    __path__: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -42,7 +42,7 @@ class _StandIn(types.ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002
         if name.partition(".")[0] == "torchvision":
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None

@@ -1,4 +1,4 @@
-"""`trainload predict`: time and energy of a training on devices that are not at hand."""
+"""`trainload predict`: time, energy and money of a training on devices that are not at hand."""
 
 from __future__ import annotations
 
@@ -47,6 +47,13 @@ def predict_verb(
     steps: int | None = typer.Option(None, help="Steps of the whole training.", min=1),
     examples: int | None = typer.Option(None, help="Examples of one epoch.", min=1),
     epochs: int | None = typer.Option(None, help="Epochs of the whole training.", min=1),
+    prices: str | None = typer.Option(
+        None, metavar="FILE", help="Prices of your own in place of the shipped ones."
+    ),
+    spot: bool = typer.Option(False, "--spot", help="Price spot instances, not those on demand."),
+    provider: str | None = typer.Option(None, help="Whose instances to price."),
+    place: str | None = typer.Option(None, help="Country or cloud region, for the emissions."),
+    pue: float | None = typer.Option(None, help="Of the data centre, for the emissions."),
     script: str | None = typer.Option(
         None, metavar="FILE", help="A torch script as it stands, in place of a model."
     ),
@@ -92,6 +99,11 @@ def predict_verb(
             bus_bytes_per_s=None if bus is None else bus * 1e9,
             examples=examples,
             epochs=epochs,
+            prices=prices,
+            market="spot" if spot else "on demand",
+            provider=provider,
+            place=place,
+            pue=pue,
             script=True if script is not None else None,
             arguments=arguments or [],
             python=python,

@@ -11,6 +11,7 @@ from trainload.api.estimating.asking import LIMIT_S
 from trainload.api.estimating.memory import KnownTraces, MemoryQuestion, answer_memory
 from trainload.api.estimating.sources import ModuleSource, ScriptSource, Source, find_source
 from trainload.api.estimating.study import choose_optimizer
+from trainload.api.predicting.costs import find_terms, with_costs
 from trainload.api.predicting.recorded import find_recorded
 from trainload.api.predicting.result import Length, Prediction, Predictions, rank_predictions
 from trainload.checked import Bounds, check_value, suggest
@@ -46,6 +47,11 @@ def predict(
     steps: int | None = None,
     examples: int | None = None,
     epochs: int | None = None,
+    prices: str | Path | None = None,
+    market: str = "on demand",
+    provider: str | None = None,
+    place: str | None = None,
+    pue: float | None = None,
     loss: Callable[[], Any] | None = None,
     script: bool | None = None,
     arguments: Sequence[str] = (),
@@ -65,6 +71,9 @@ def predict(
     - `batch_size`: of each device; `count`: devices of the kind that train together.
     - `bus_bytes_per_s`: of their exchange of gradients, where you know it.
     - `steps`, or `examples` of one epoch and `epochs`: for the whole training.
+
+    - `prices`: a file of yours in place of the shipped ones; `market`: on demand or spot;
+      `provider`: of the instances; `place`: a country or region, for emissions, with `pue`.
 
     TrainloadError where something cannot be meant or the user's own code cannot be traced. A
     device that lacks a figure, and a step that does not fit, have no time; `missing` says why.
@@ -90,6 +99,7 @@ def predict(
         optimizer=choose_optimizer(optimizer or "adam", momentum),
     )
     length = _length(steps, examples, epochs, choice.batch_size, count, source)
+    terms = find_terms(prices=prices, market=market, provider=provider, place=place, pue=pue)
     several = isinstance(device, list | tuple)
     named = list(device) if isinstance(device, list | tuple) else [device]
     devices = [one if isinstance(one, Device) else find_device(str(one)) for one in named]
@@ -109,7 +119,8 @@ def predict(
             show=show,
             known=known,
         )
-        found.append(_predict_one(question, one, chosen, count, length, bus_bytes_per_s))
+        done = _predict_one(question, one, chosen, count, length, bus_bytes_per_s)
+        found.append(with_costs(done, terms))
     return rank_predictions(found) if several else found[0]
 
 
@@ -126,9 +137,9 @@ def _predict_one(
     script = isinstance(question.source, ScriptSource)
     missing = memory.missing or _lacking(device, precision)
     step = None
-    if missing is None and memory.estimate is not None:
-        if memory.estimate.verdict == "does not fit":
-            missing = "the step does not fit, so it has no time"
+    estimate = memory.estimate
+    if missing is None and estimate is not None and estimate.verdict == "does not fit":
+        missing = "the step does not fit, so it has no time"
     if missing is None and events is not None:
         step, missing = _step(device, events, precision, (count, bus), memory)
     return Prediction(

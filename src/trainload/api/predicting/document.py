@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from trainload.api.predicting.result import NO_PRICE, PREDICTION_FORMAT
+from trainload.api.predicting.result import PREDICTION_FORMAT
+from trainload.predict.money import Emission, Lacking
 from trainload.predict.transfer import LEVEL
 
 if TYPE_CHECKING:
     from trainload.api.predicting.result import Prediction
+    from trainload.predict.money import Cost
 
 _FIGURES = (
     "step_s",
@@ -51,8 +53,8 @@ def prediction_document(done: Prediction) -> dict[str, Any]:
         "flop": None if step is None else step.flop,
         "utilisation_fraction": None if step is None else step.utilisation,
         "utilisation_of": None if step is None else step.utilisation_of,
-        "money": None,
-        "money_missing": NO_PRICE,
+        "money": _cost(done.cost),
+        "emission": _cost(done.emission),
         "memory": {
             "verdict": done.verdict,
             "fits": done.fits,
@@ -63,6 +65,21 @@ def prediction_document(done: Prediction) -> dict[str, Any]:
         "layers": []
         if step is None
         else [{**asdict(layer), "total_s": layer.total_s} for layer in step.layers],
+    }
+
+
+def _cost(found: Cost | Emission | Lacking | None) -> dict[str, Any]:
+    """Its figures with their basis, or `missing` with the reason."""
+    if found is None or isinstance(found, Lacking):
+        return {"missing": "not asked for" if found is None else found.reason}
+    if isinstance(found, Emission):
+        return {**asdict(found), "missing": None}
+    return {
+        "usd": found.usd,
+        "low_usd": found.low_usd,
+        "high_usd": found.high_usd,
+        "basis": found.basis,
+        "missing": None,
     }
 
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from trainload.estimate.memory.answer import MemoryAnswer
     from trainload.estimate.memory.fit import Verdict
     from trainload.hardware.catalogue import Device
+    from trainload.predict.money import Cost, Emission, Lacking
     from trainload.predict.types import Ranged, StepPrediction
 
 PREDICTION_FORMAT = 1
-NO_PRICE = "no price known"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,10 @@ class Prediction:
     memory: MemoryAnswer
     step: StepPrediction | None
     missing: str | None
+    cost: Cost | Lacking | None = None
+    """Of the whole training, by instance; the reason where it is not known."""
+    emission: Emission | Lacking | None = None
+    """Of the whole training's electricity; the reason where it is not known."""
 
     @property
     def verdict(self) -> Verdict:

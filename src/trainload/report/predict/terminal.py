@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from trainload.columns import render_columns
+from trainload.predict.money import Lacking
 from trainload.report.memory.wording import NO_LAYER, render_head, render_verdict
 from trainload.report.wording import clean_text
 from trainload.units import MISSING, render_percent, render_seconds
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from trainload.estimate.memory.answer import MemoryAnswer
     from trainload.estimate.memory.fit import Verdict
     from trainload.hardware.catalogue import Device
+    from trainload.predict.money import Cost, Emission
     from trainload.predict.types import Ranged, StepPrediction
 
     class Length(Protocol):
@@ -54,20 +56,15 @@ if TYPE_CHECKING:
         def training_s(self) -> Ranged | None: ...
         @property
         def training_energy_j(self) -> Ranged | None: ...
+        @property
+        def cost(self) -> Cost | Lacking | None: ...
+        @property
+        def emission(self) -> Emission | Lacking | None: ...
 
 
-MONEY = "money      no price known; CO2e: no region known"
 _TITLES = (
-    "device",
-    "",
-    "a step",
-    "range",
-    "examples/s",
-    "whole training",
-    "energy",
-    "held by",
-    "tier",
-)
+    "device", "", "a step", "range", "examples/s", "training", "energy", "money", "held by", "tier",
+)  # fmt: skip
 _LIMITS = {
     "compute": "arithmetic",
     "memory": "memory bandwidth",
@@ -96,7 +93,7 @@ def render_prediction(done: Predicted, layers: int) -> str:
         lines.append(f"energy     {_plain(step.energy_j, 'J')} a step, {_plain(step.power_w, 'W')}")
     if done.training_energy_j is not None:
         lines.append(f"           {_plain(done.training_energy_j.times(1 / 3.6e6), 'kWh')} in all")
-    lines += [MONEY, ""]
+    lines += [*_costs(done), ""]
     lines += _rests_on(done, step)
     if layers:
         lines += ["", *_layers(step, layers)]
@@ -109,14 +106,37 @@ def render_predictions(found: Sequence[Predicted]) -> str:
     fitting = [one.device.name for one in found if one.verdict == "fits"]
     said = f"fits {', '.join(fitting)}" if fitting else f"surely fits none of {len(found)} devices"
     lines = [said, _head(found[0], with_device=False), ""]
-    lines.append(render_columns(_TITLES, [_cells(one) for one in found], {2, 4, 6}))
+    lines.append(render_columns(_TITLES, [_cells(one) for one in found], {2, 4, 6, 7}))
+    missing = [one.missing for one in found if one.missing]
     lines += [f"  {one.device.name}: {one.missing}" for one in found if one.missing]
     why = dict.fromkeys(one.step.why for one in found if one.step is not None)
     for text in why:
         names = [one.device.name for one in found if one.step and one.step.why == text]
         lines.append(f"  {', '.join(names)}: {text}")
-    lines.append("  ranges hold the truth in 19 of 20 cases; money: no price known")
+    reasons = dict.fromkeys(one.cost.reason for one in found if isinstance(one.cost, Lacking))
+    lines += [f"  money is missing: {text}" for text in reasons if text not in missing]
+    lines.append("  ranges hold the truth in 19 of 20 cases")
     return "\n".join([*lines, "  all about one of them: --device with its name alone"])
+
+
+def _costs(done: Predicted) -> list[str]:
+    """Money and emissions with what they rest on, or why they are missing."""
+    cost, emission, lines = done.cost, done.emission, []
+    if isinstance(cost, Lacking):
+        lines.append(f"money      missing: {cost.reason}")
+    elif cost is not None:
+        lines.append(
+            f"money      {_number(cost.usd)} USD "
+            f"({_number(cost.low_usd)} to {_number(cost.high_usd)}): {cost.basis}"
+        )
+    if isinstance(emission, Lacking):
+        lines.append(f"CO2e       missing: {emission.reason}")
+    elif emission is not None:
+        lines.append(
+            f"CO2e       {_number(emission.kgco2e)} kg "
+            f"({_number(emission.low_kgco2e)} to {_number(emission.high_kgco2e)}): {emission.basis}"
+        )
+    return lines
 
 
 def _fits(done: Predicted) -> str:
@@ -172,8 +192,8 @@ def _layers(step: StepPrediction, count: int) -> list[str]:
 def _cells(one: Predicted) -> tuple[str, ...]:
     step = one.step
     if step is None:
-        return (one.device.name, one.verdict, *[MISSING] * 7)
-    speed, energy = one.examples_per_s, one.training_energy_j
+        return (one.device.name, one.verdict, *[MISSING] * (len(_TITLES) - 2))
+    speed, energy, cost = one.examples_per_s, one.training_energy_j, one.cost
     joules = MISSING if step.energy_j is None else f"{_number(step.energy_j.value)} J"
     return (
         one.device.name,
@@ -183,6 +203,7 @@ def _cells(one: Predicted) -> tuple[str, ...]:
         MISSING if speed is None else _number(speed.value),
         MISSING if one.training_s is None else render_seconds(one.training_s.value),
         joules if energy is None else f"{_number(energy.value / 3.6e6)} kWh",
+        MISSING if cost is None or isinstance(cost, Lacking) else f"{_number(cost.usd)} USD",
         _LIMITS[step.limit],
         step.tier,
     )
