@@ -6,7 +6,7 @@ STEPS.csv has the columns model, layout, batch, image_size, parameters_million. 
 on tensors without numbers, in a fork of this process, fp16 autocast and SGD, at its batch; models
 come in a seeded order, so that a run that is cut short is a sample. torchvision is not needed: what
 timm imports of it for data is stood in for. Lines: {"model", "batch", "image_size", "works"}; a
-model that cannot be made or traced has "missing" instead.
+model that cannot be made or traced has "missing" instead. What OUT holds is not traced again.
 """
 
 from __future__ import annotations
@@ -109,9 +109,13 @@ def main() -> None:
         if float(row["parameters_million"]) <= words.largest
     }
     began = time.monotonic()
-    with words.out.open("w", encoding="utf-8") as out:
-        order = sorted(asked)
-        random.Random(15).shuffle(order)
+    order = sorted(asked)
+    random.Random(15).shuffle(order)
+    if words.out.exists():
+        lines = map(json.loads, words.out.read_text(encoding="utf-8").splitlines())
+        done = {(line["model"], line["batch"], line["image_size"]) for line in lines}
+        order = [one for one in order if one not in done]
+    with words.out.open("a", encoding="utf-8") as out:
         for name, batch, size in order:
             if time.monotonic() - began > words.limit_s:
                 break

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainload.predict.curves import Curves, Said, kind_of
 from trainload.predict.features import is_narrow, place
 from trainload.predict.limits import usable_dtype
+from trainload.predict.work import PRODUCTS
 
 if TYPE_CHECKING:
     from trainload.predict.limits import Limits
@@ -29,6 +30,10 @@ _UNSEEN_SPREAD = {"calibrated": 0.06, "datasheet": 0.24}
 """Spread of a whole device against what is known of it: shared by all of its operations."""
 _BORROWED = 0.15
 """More spread where another class or type had to stand in."""
+_MATRIX_RESIDUAL = 0.17
+"""Products on matrix units against what float32 units tell of them: what the published throughputs
+of bert_large_squad take longer than without it, on average over their six kinds of device
+(bench/predict_devices.py). One constant for every device."""
 _NARROW_RESIDUAL, _NARROW_SPREAD = math.log(2.5), 0.5
 """Depthwise convolutions against their roofline; no table has them yet."""
 _NO_RESIDUAL, _NO_SPREAD = math.log(1.6), 0.5
@@ -127,6 +132,8 @@ class Predictor:
         borrowed = 0.0 if exact[0][1].exact else _BORROWED
         # What a call takes at least is the host's and the driver's, of no architecture.
         floor_s = float(np.median([said.floor_s for _, said in exact]))
+        if borrowed and dtype != "float32" and _is_product(kind):
+            mean = mean + _MATRIX_RESIDUAL
         spread = np.sqrt(between + within + borrowed**2)
         return Said(residual=mean, spread=spread, floor_s=floor_s, exact=not borrowed), False
 
@@ -134,13 +141,17 @@ class Predictor:
         """Matrix units want the channels innermost: images that have not are turned, both ways."""
         import numpy as np
 
-        if "conv" not in kind or dtype not in ("float16", "bfloat16"):
+        if "conv" not in kind or dtype == "float32":
             return 0.0
         moved = [0.0 if works[one].channels_last else works[one].bytes for one in at]
         return 2 * np.array(moved) / (_TURNING_SHARE * self._limits.bandwidth)
 
     def _weight(self, other: Curves) -> float:
         return math.exp(-_ALIKE * abs(other.limits.generation - self._limits.generation))
+
+
+def _is_product(kind: str) -> bool:
+    return kind.removeprefix("pointwise_") in PRODUCTS
 
 
 def _with_floor(said: Said, curves: Curves, with_host: bool) -> Said:
