@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainload.predict.features import place
+from trainload.predict.features import is_narrow, place
 from trainload.predict.limits import usable_dtype
-from trainload.predict.work import Work, work_of
+from trainload.predict.work import PRODUCTS, Work, work_of
 
 if TYPE_CHECKING:
     from trainload.hardware.calibrations import Calibration
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HOST_FLOOR = "device time of small operations"
 """In `lacks` of a calibration whose shortest times are those of the host's calls."""
 _NEIGHBOURS = 12
-_LEAST_POINTS = 8
+_LEAST_POINTS = 4
 _NEAR = 0.1
 _FLOOR_QUANTILE = 0.01
 _DEVICE_FLOOR_S = 4e-6
@@ -69,14 +69,22 @@ class Curves:
         self.device = calibration.device
         self.limits = limits
         self.host_floor = HOST_FLOOR in calibration.lacks
-        self._curves: dict[tuple[str, str], Curve] = {}
+        self._fitted: dict[tuple[str, str], Curve] = {}
         groups: dict[tuple[str, str], list[tuple[Work, float]]] = {}
         for point in calibration.points:
-            key = _kind(work_of(point)), point.dtype
-            groups.setdefault(key, []).append((work_of(point), point.seconds))
-        for key, points in groups.items():
-            if len(points) >= _LEAST_POINTS and usable_dtype(key[1], limits) is not None:
-                self._curves[key] = self._fit(points)
+            work = work_of(point)
+            groups.setdefault((kind_of(work), point.dtype), []).append((work, point.seconds))
+        self._points = {
+            key: points
+            for key, points in groups.items()
+            if len(points) >= _LEAST_POINTS and usable_dtype(key[1], limits) is not None
+        }
+
+    def _curve(self, key: tuple[str, str]) -> Curve:
+        """Fitted when it is first asked for: a step needs few classes."""
+        if key not in self._fitted:
+            self._fitted[key] = self._fit(self._points[key])
+        return self._fitted[key]
 
     def _fit(self, points: Sequence[tuple[Work, float]]) -> Curve:
         import numpy as np
@@ -95,7 +103,7 @@ class Curves:
 
     def has(self, work: Work) -> bool:
         """Whether it has points of that very class and type."""
-        return (_kind(work), work.dtype) in self._curves
+        return (kind_of(work), work.dtype) in self._points
 
     def say(self, kind: str, dtype: str, features: Any) -> Said | None:
         """What it says of works of one kind and type; None where nothing is near enough."""
@@ -104,7 +112,7 @@ class Curves:
         key = self._nearest_key(kind, dtype)
         if key is None:
             return None
-        curve = self._curves[key]
+        curve = self._curve(key)
         count = min(_NEIGHBOURS, len(curve.residuals))
         distances, at = curve.tree.query(features, k=count)
         weights = 1 / (distances + _NEAR) ** 2
@@ -120,23 +128,38 @@ class Curves:
 
     def _nearest_key(self, kind: str, dtype: str) -> tuple[str, str] | None:
         """That class in that type, in another type, then a class that works alike."""
-        kinds = [kind, *([_RELATED[kind]] if kind in _RELATED else [])]
-        if kind.startswith("pointwise"):
-            kinds.append("linear")
-        elif kind not in ("linear", "bmm") and kind not in _RELATED and not kind.startswith("conv"):
-            kinds.append("elementwise")
-        for one in kinds:
+        for one in (kind, *_alike(kind)):
             for other in (dtype, *_DTYPES):
-                if (one, other) in self._curves:
+                if (one, other) in self._points:
                     return one, other
         return None
 
 
-def _kind(work: Work) -> str:
-    """The class, convolutions of single places apart: they are plain products."""
-    if work.operation.startswith("conv") and work.sizes.get("kernel", 1) == 1:
-        return f"pointwise_{work.operation}"
-    return work.operation
+def kind_of(work: Work) -> str:
+    """The class, with apart what works otherwise under the same name.
+
+    Convolutions of single places are plain products, those with few channels in a group leave
+    matrix units idle; norms of images are batch norms; copies from the host pass its bus.
+    """
+    name = work.operation
+    if name.startswith("conv"):
+        if is_narrow(work):
+            return f"grouped_{name}"
+        return f"pointwise_{name}" if work.sizes.get("kernel", 1) == 1 else name
+    if name.startswith("norm") and "channels" in work.sizes:
+        return f"image_{name}"
+    return "host_copy" if work.sizes.get("from_host") else name
 
 
-kind_of = _kind
+def _alike(kind: str) -> tuple[str, ...]:
+    """Kinds that stand in for one that was not measured, nearest first."""
+    if kind.startswith("grouped_") or kind == "host_copy":
+        return ()
+    if kind.startswith("pointwise_"):
+        return ("pointwise_conv", "linear")
+    if kind.startswith("image_"):
+        plain = kind.removeprefix("image_")
+        return (plain, "norm", "elementwise")
+    if kind in _RELATED:
+        return (_RELATED[kind], *(() if kind in PRODUCTS else ("elementwise",)))
+    return () if kind in PRODUCTS else ("elementwise",)

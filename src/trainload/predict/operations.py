@@ -74,8 +74,12 @@ def _classify(name: str, operation: Operation) -> tuple[str, Sizes]:
             kind = rule
             backward = kind in ("norm", "softmax", "pool") and "backward" in name
             return (f"{kind}_backward" if backward else kind), _rows(operation)
-    if operation.phase == "update" and name.startswith("_"):
+    if name.startswith("_fused_"):
         return "optimizer", {"elements": _elements(operation), "tensors": len(operation.inputs)}
+    if "_foreach_" in name:
+        # One pass of an update that was not fused: a calibration's optimizer is the whole of it.
+        tensors = len(operation.inputs)
+        return "elementwise", {"elements": _elements(operation), "operands": 3, "tensors": tensors}
     if name in _REDUCTIONS:
         return "reduction", _rows(operation)
     if name in _GATHERS:

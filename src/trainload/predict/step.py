@@ -96,9 +96,17 @@ def predict_step(asked: Asked) -> StepPrediction:
 
 
 def _host_seconds(asked: Asked) -> float:
-    each = asked.dispatch_s.get("operation", DISPATCH_S)
-    tensors = sum(work.sizes.get("tensors", 0) for work in asked.works)
-    return len(asked.works) * each + tensors * _OPTIMIZER_TENSOR_S
+    known = asked.dispatch_s
+    plain = known.get("operation", DISPATCH_S)
+    total = 0.0
+    for work in asked.works:
+        if work.phase == "backward":
+            total += known.get("backward", plain)
+        elif work.phase == "update":
+            total += plain + work.sizes.get("tensors", 0) * _OPTIMIZER_TENSOR_S
+        else:
+            total += known.get(work.operation, known.get("recorded", plain))
+    return total
 
 
 def _spread(times: OperationTimes, device_s: float, host_s: float) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from trainload.predict.curves import Curves, Said, kind_of
-from trainload.predict.features import is_narrow, place
+from trainload.predict.features import place
 from trainload.predict.limits import usable_dtype
 from trainload.predict.work import PRODUCTS
 
@@ -83,8 +83,7 @@ class Predictor:
         own: Any = np.zeros(len(works), dtype=bool)
         groups: dict[tuple[str, str], list[int]] = {}
         for place_of, (work, dtype) in enumerate(zip(works, dtypes, strict=True)):
-            kind = "narrow" if is_narrow(work) else kind_of(work)
-            groups.setdefault((kind, dtype), []).append(place_of)
+            groups.setdefault((kind_of(work), dtype), []).append(place_of)
         for (kind, dtype), at in groups.items():
             features = placed.features[at]
             base = placed.roofline_s[at]
@@ -109,8 +108,6 @@ class Predictor:
         import numpy as np
 
         count = len(features)
-        if kind == "narrow":
-            return _constant(count, _NARROW_RESIDUAL, _NARROW_SPREAD), False
         if self._own is not None:
             said = self._own.say(kind, dtype, features)
             if said is not None and said.exact:
@@ -121,6 +118,8 @@ class Predictor:
             if (said := one.say(kind, dtype, features)) is not None
         ]
         exact = [pair for pair in heard if pair[1].exact] or heard
+        if not exact and kind.startswith("grouped_"):
+            return _constant(count, _NARROW_RESIDUAL, _NARROW_SPREAD), False
         if not exact:
             return _constant(count, _NO_RESIDUAL, _NO_SPREAD), False
         weights = np.array([weight for weight, _ in exact])
@@ -141,7 +140,7 @@ class Predictor:
         """Matrix units want the channels innermost: images that have not are turned, both ways."""
         import numpy as np
 
-        if "conv" not in kind or dtype == "float32":
+        if "conv" not in kind or kind.startswith("grouped_") or dtype == "float32":
             return 0.0
         moved = [0.0 if works[one].channels_last else works[one].bytes for one in at]
         return 2 * np.array(moved) / (_TURNING_SHARE * self._limits.bandwidth)
