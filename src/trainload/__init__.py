@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trainload.api.histories import history
     from trainload.api.importing import import_runs
     from trainload.api.loading import Run, Runs, load, load_all
+    from trainload.api.predicting import Prediction, Predictions, predict
     from trainload.api.ranking import rank
     from trainload.api.running import run
     from trainload.integrations.watch import watch
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Estimate",
     "Estimates",
+    "Prediction",
+    "Predictions",
     "Run",
     "Runs",
     "__version__",
@@ -40,6 +43,7 @@ __all__ = [
     "import_runs",
     "load",
     "load_all",
+    "predict",
     "rank",
     "run",
     "watch",
@@ -48,6 +52,8 @@ __all__ = [
 _PLACES = {
     "Estimate": "trainload.api.estimating",
     "Estimates": "trainload.api.estimating",
+    "Prediction": "trainload.api.predicting",
+    "Predictions": "trainload.api.predicting",
     "Run": "trainload.api.loading",
     "Runs": "trainload.api.loading",
     "compare": "trainload.api.comparing",
@@ -58,8 +64,8 @@ _PLACES = {
     "rank": "trainload.api.ranking",
     "watch": "trainload.integrations.watch",
 }
-_ROOMS = ("errors", "estimate", "run")
-"""Modules of that very name; `estimate` and `run` are rooms that can be called."""
+_ROOMS = ("errors", "estimate", "predict", "run")
+"""Modules of that very name; all but `errors` are rooms that can be called."""
 
 
 def __getattr__(name: str) -> Any:

@@ -56,6 +56,7 @@ _VERBS = (
     "subset",
     "env",
     "estimate",
+    "predict",
     "scorecard",
     "devices",
     "calibrate",

@@ -118,11 +118,11 @@ def estimate_verb(
         raise UsageError(
             f"{', '.join(needless)}: {model or script} has its own; leave out the model or these"
         )
-    options = _options(model, script, arguments or [], classes, input_shape, words)
+    options = model_options(model, script, arguments or [], classes, input_shape, words)
     if script is not None:
         # What stands after -- is the script's, the first word included.
         arguments = [*([model] if model else []), *(arguments or [])]
-    chosen = _devices(device)
+    chosen = named_devices(device)
     if html is not None and isinstance(chosen, list):
         raise UsageError("--html shows one device: name one alone")
     said: dict[str, Any] = {"precision": precision, "target": target, "device": chosen}
@@ -154,7 +154,7 @@ def estimate_verb(
             typer.echo(f"\n{html.resolve()}")
 
 
-def _devices(text: str | None) -> str | list[str] | None:
+def named_devices(text: str | None) -> str | list[str] | None:
     """One device, or several where commas stand between names; a file's own comma is its own."""
     if text is None or "," not in text or Path(text).is_file():
         return text
@@ -176,7 +176,7 @@ def _print_study(numbers: dict[str, int | None], study: dict[str, Any], as_json:
     typer.echo(_dump(study_json(found)) if as_json else render_study(found))
 
 
-def _options(
+def model_options(
     model: str | None,
     script: str | None,
     arguments: list[str],

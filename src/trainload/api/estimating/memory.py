@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trainload.api.estimating.tracing import Traced, Tracing
     from trainload.estimate.counts.answer import StepChoice
     from trainload.estimate.memory.device import DeviceMemory
+    from trainload.estimate.memory.op_trace import Event
     from trainload.hardware.catalogue import Device
 
 SCRIPT_DECIDES = (
@@ -48,6 +49,11 @@ class KnownTraces:
             job = TraceJob(step=question.source.step(question.choice))
             self._found[key] = tracing.trace(job, "the step")
         return self._found[key]
+
+    def events(self, memory: DeviceMemory) -> tuple[Event, ...] | None:
+        """Events of the step as such a device would do it; None where it was not traced."""
+        found = self._found.get((memory.target, memory.capability))
+        return None if found is None else found.events
 
 
 @dataclass(frozen=True, kw_only=True)

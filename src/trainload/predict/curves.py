@@ -1,0 +1,165 @@
+"""Achieved throughput of one calibrated device: what its points say of any work, by neighbours.
+
+Fits nothing beyond the points of the one calibration it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trainload.predict.features import is_narrow, place
+from trainload.predict.limits import usable_dtype
+from trainload.predict.work import PRODUCTS, Work, work_of
+
+if TYPE_CHECKING:
+    from trainload.hardware.calibrations import Calibration
+    from trainload.predict.limits import Limits
+
+HOST_FLOOR = "device time of small operations"
+"""In `lacks` of a calibration whose shortest times are those of the host's calls."""
+_NEIGHBOURS = 12
+_LEAST_POINTS = 4
+_NEAR = 0.1
+_FLOOR_QUANTILE = 0.01
+_DEVICE_FLOOR_S = 4e-6
+"""What a kernel takes at least where a calibration only knows the host's time."""
+_RELATED = {
+    "conv_grad_input": "conv",
+    "conv_grad_weight": "conv",
+    "attention": "bmm",
+    "attention_backward": "bmm",
+    "lstm": "linear",
+    "lstm_backward": "linear",
+    "gru": "linear",
+    "gru_backward": "linear",
+    "norm_backward": "norm",
+    "softmax_backward": "softmax",
+}
+_DTYPES = ("float16", "bfloat16", "tf32", "float32")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The points of one class and type as a tree over their features."""
+
+    tree: Any
+    residuals: Any
+    """Natural logarithms: measured seconds over floor and roofline."""
+    floor_s: float
+    """The least that a call of the class took."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What a calibration says of some works; arrays of natural logarithms."""
+
+    residual: Any
+    spread: Any
+    floor_s: float
+    exact: bool
+    """Whether it has points of that very class and type."""
+
+
+class Curves:
+    """The curves of one calibrated device."""
+
+    def __init__(self, calibration: Calibration, limits: Limits) -> None:
+        self.device = calibration.device
+        self.limits = limits
+        self.host_floor = HOST_FLOOR in calibration.lacks
+        self._fitted: dict[tuple[str, str], Curve] = {}
+        groups: dict[tuple[str, str], list[tuple[Work, float]]] = {}
+        for point in calibration.points:
+            work = work_of(point)
+            groups.setdefault((kind_of(work), point.dtype), []).append((work, point.seconds))
+        self._points = {
+            key: points
+            for key, points in groups.items()
+            if len(points) >= _LEAST_POINTS and usable_dtype(key[1], limits) is not None
+        }
+
+    def _curve(self, key: tuple[str, str]) -> Curve:
+        """Fitted when it is first asked for: a step needs few classes."""
+        if key not in self._fitted:
+            self._fitted[key] = self._fit(self._points[key])
+        return self._fitted[key]
+
+    def _fit(self, points: Sequence[tuple[Work, float]]) -> Curve:
+        import numpy as np
+        from scipy.spatial import cKDTree
+
+        works = [work for work, _ in points]
+        dtypes = [usable_dtype(work.dtype, self.limits) or "float32" for work in works]
+        seconds = np.array([one for _, one in points])
+        floor_s = float(np.quantile(seconds, _FLOOR_QUANTILE))
+        placed = place(works, dtypes, self.limits)
+        return Curve(
+            tree=cKDTree(placed.features),
+            residuals=np.log(seconds / (floor_s + placed.roofline_s)),
+            floor_s=floor_s,
+        )
+
+    def has(self, work: Work) -> bool:
+        """Whether it has points of that very class and type."""
+        return (kind_of(work), work.dtype) in self._points
+
+    def say(self, kind: str, dtype: str, features: Any) -> Said | None:
+        """What it says of works of one kind and type; None where nothing is near enough."""
+        import numpy as np
+
+        key = self._nearest_key(kind, dtype)
+        if key is None:
+            return None
+        curve = self._curve(key)
+        count = min(_NEIGHBOURS, len(curve.residuals))
+        distances, at = curve.tree.query(features, k=count)
+        weights = 1 / (distances + _NEAR) ** 2
+        weights /= weights.sum(axis=1, keepdims=True)
+        found = curve.residuals[at]
+        mean = (found * weights).sum(axis=1)
+        spread = np.sqrt((((found - mean[:, None]) ** 2) * weights).sum(axis=1))
+        return Said(residual=mean, spread=spread, floor_s=curve.floor_s, exact=key == (kind, dtype))
+
+    def device_floor_s(self, floor_s: float) -> float:
+        """The floor without the host's share."""
+        return min(floor_s, _DEVICE_FLOOR_S) if self.host_floor else floor_s
+
+    def _nearest_key(self, kind: str, dtype: str) -> tuple[str, str] | None:
+        """That class in that type, in another type, then a class that works alike."""
+        for one in (kind, *_alike(kind)):
+            for other in (dtype, *_DTYPES):
+                if (one, other) in self._points:
+                    return one, other
+        return None
+
+
+def kind_of(work: Work) -> str:
+    """The class, with apart what works otherwise under the same name.
+
+    Convolutions of single places are plain products, those with few channels in a group leave
+    matrix units idle; norms of images are batch norms; copies from the host pass its bus.
+    """
+    name = work.operation
+    if name.startswith("conv"):
+        if is_narrow(work):
+            return f"grouped_{name}"
+        return f"pointwise_{name}" if work.sizes.get("kernel", 1) == 1 else name
+    if name.startswith("norm") and "channels" in work.sizes:
+        return f"image_{name}"
+    return "host_copy" if work.sizes.get("from_host") else name
+
+
+def _alike(kind: str) -> tuple[str, ...]:
+    """Kinds that stand in for one that was not measured, nearest first."""
+    if kind.startswith("grouped_") or kind == "host_copy":
+        return ()
+    if kind.startswith("pointwise_"):
+        return ("pointwise_conv", "linear")
+    if kind.startswith("image_"):
+        plain = kind.removeprefix("image_")
+        return (plain, "norm", "elementwise")
+    if kind in _RELATED:
+        return (_RELATED[kind], *(() if kind in PRODUCTS else ("elementwise",)))
+    return () if kind in PRODUCTS else ("elementwise",)

@@ -1,0 +1,91 @@
+"""Roofline seconds of work on a device, and the features that efficiency is a function of.
+
+Arithmetic on arrays alone; what was measured comes from `curves`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trainload.predict.work import Work, rounded, shape_of
+
+if TYPE_CHECKING:
+    from trainload.predict.limits import Limits
+
+_TILE = (128, 64)
+"""Rows and columns of the matrix that one block of threads usually computes."""
+_USUAL_S = 2e-5
+_SHAPE, _INTENSITY, _WASTE, _LENGTH, _SIDE, _PLACES = 0.3, 0.2, 1.0, 0.3, 1.5, 0.5
+"""Weights of the features in the distance between two pieces of work."""
+_POWER_SHARES = {"linear": 1.0, "bmm": 0.8}
+_OTHER_POWER_SHARE = 0.6
+"""How much of a dense product's power a class draws: transforms and small tiles draw less."""
+_NARROW = 16
+"""Grouped convolutions with fewer channels than this in a group leave the matrix units idle."""
+WINOGRAD = 4.0
+"""How many times fewer multiplications F(4×4, 3×3) needs (Lavin and Gray, 2016)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """Works on one device as arrays: roofline seconds, features, least seconds."""
+
+    roofline_s: Any
+    """By the peak that the board's power allows."""
+    features: Any
+    least_s: Any
+    """No prediction is below: the datasheet's roofline, less what Winograd saves."""
+
+
+def is_narrow(work: Work) -> bool:
+    """Whether it is a grouped convolution that matrix units do not serve, as a depthwise one."""
+    shape = shape_of(work)
+    groups = max(work.sizes.get("groups", 1), 1)
+    channels = min(work.sizes.get("in_channels", 1), work.sizes.get("out_channels", 1)) / groups
+    return groups > 1 and shape.side > 0 and channels < _NARROW
+
+
+def place(works: Sequence[Work], dtypes: Sequence[str], limits: Limits) -> Placed:
+    """The works on a device, each computed in its type of `dtypes`."""
+    import numpy as np
+
+    roofline, least, rows = [], [], []
+    for work, dtype in zip(works, dtypes, strict=True):
+        shape = shape_of(work)
+        moved_s = max(work.bytes, 1.0) / limits.bandwidth
+        if not work.is_product:
+            rows.append((shape.m, shape.n, 1.0, 1.0, 1.0, moved_s, 1.0, 1.0, 1.0))
+            roofline.append(moved_s)
+            least.append(0.0 if work.bytes < 1 else moved_s)
+            continue
+        share = _POWER_SHARES.get(work.operation, _OTHER_POWER_SHARE)
+        narrow = is_narrow(work)
+        used = "float32" if narrow else dtype
+        flops = max(work.flops, 1.0)
+        compute_s = flops / limits.peak(used, share)
+        tiled = rounded(shape.m, _TILE[0]) * rounded(shape.n, _TILE[1])
+        seconds = max(compute_s, moved_s)
+        rows.append(
+            (
+                shape.m,
+                shape.n,
+                shape.k,
+                shape.batch,
+                moved_s / compute_s,
+                seconds,
+                shape.m * shape.n / tiled,
+                shape.side,
+                shape.places,
+            )
+        )
+        roofline.append(seconds)
+        saved = WINOGRAD if shape.side == 3 and dtype == "float32" else 1.0
+        least.append(max(flops / saved / max(limits.peaks[used], 1.0), moved_s))
+    columns = np.log(np.maximum(np.array(rows, dtype=float).reshape(-1, 9), 1e-12))
+    columns[:, 5] -= np.log(_USUAL_S)
+    weights = [_SHAPE] * 4 + [_INTENSITY, _LENGTH, _WASTE, _SIDE, _PLACES]
+    return Placed(
+        roofline_s=np.array(roofline), features=columns * weights, least_s=np.array(least)
+    )

@@ -1,0 +1,102 @@
+"""What a device can do at most: peaks by number type, bandwidth, and what its power allows.
+
+Datasheet figures and a few constants of silicon; measures nothing. A figure that the catalogue
+lacks stays missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainload.hardware.catalogue import Device
+
+_PEAKS = {
+    "float32": ("float32_flop_per_s",),
+    "tf32": ("tf32_flop_per_s",),
+    "bfloat16": ("bf16_flop_per_s",),
+    "float16": ("fp16_flop_per_s",),
+}
+FLOAT32_J = 21e-12
+"""Joules of the whole board for a float32 FLOP in 16 nm: board power over the highest rate in the
+public tables is 21 to 23 pJ on P4, V100, T4 and A100 alike once scaled by `_NODES`."""
+_MATRIX_UNIT = 0.12
+"""Share of that for a FLOP in half precision on matrix units."""
+_NODES = ((5.9, 1.3), (6.9, 1.0), (7.9, 0.9), (8.05, 0.65), (8.8, 0.75), (99.0, 0.42))
+"""Energy of a FLOP against 16 nm, up to each compute capability: process nodes of the makers."""
+_CORES = ((6.05, 64), (6.9, 128), (8.05, 64), (99.0, 128))
+"""float32 units of a multiprocessor, up to each compute capability (CUDA's programming guide)."""
+_GENERATIONS = ((5.9, -1.0), (6.9, 0.0), (7.2, 2.0), (7.9, 2.3), (8.05, 2.8), (8.95, 3.2))
+"""Architectures on a line: the closer, the more alike their kernels."""
+_CLOCK_HZ = 1.5e9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The roofline of a device, and what its board's power allows."""
+
+    peaks: dict[str, float]
+    """FLOP/s by number type; only those that the entry states."""
+    bandwidth: float
+    """Bytes a second."""
+    powered: dict[str, float]
+    """FLOP/s that the board's power allows on and on; the peak where no power is stated."""
+    multiprocessors: float
+    """Derived from the peak at a usual clock: good to a third."""
+    generation: float
+    is_cpu: bool
+
+    def peak(self, dtype: str, power_share: float) -> float:
+        """FLOP/s of a class that draws so much of the power a dense product would."""
+        peak = self.peaks[dtype]
+        return float(peak * (self.powered[dtype] / peak) ** power_share)
+
+
+def limits_of(device: Device) -> Limits | None:
+    """The limits by the device's entry; None where it states no bandwidth or float32 peak."""
+    bandwidth = device.value("bandwidth_bytes_per_s")
+    peaks: dict[str, float] = {}
+    for dtype, names in _PEAKS.items():
+        for name in names:
+            value = device.value(name)
+            if value is not None:
+                peaks[dtype] = value
+    if bandwidth is None or "float32" not in peaks:
+        return None
+    capability = device.value("compute_capability")
+    cpu = device.kind == "CPU" or device.name.endswith("-cpu")
+    mark = capability if capability is not None else 8.0
+    power = device.value("power_w")
+    per_flop = FLOAT32_J * _step(_NODES, mark)
+    powered = {}
+    for dtype, peak in peaks.items():
+        joules = per_flop if dtype == "float32" else per_flop * _MATRIX_UNIT
+        if dtype == "tf32":
+            joules *= 2
+        if dtype == "float16" and capability is not None and capability < 7:
+            joules = per_flop / 2
+        allowed = peak if power is None or cpu or capability is None else power / joules
+        powered[dtype] = min(peak, allowed)
+    return Limits(
+        peaks=peaks,
+        bandwidth=bandwidth,
+        powered=powered,
+        multiprocessors=max(peaks["float32"] / (2 * _step(_CORES, mark) * _CLOCK_HZ), 1.0),
+        generation=_step((*_GENERATIONS, (99.0, 3.5)), mark) if not cpu else -9.0,
+        is_cpu=cpu,
+    )
+
+
+def usable_dtype(dtype: str, limits: Limits) -> str | None:
+    """The type that the device computes in when asked for this one; None where it has none.
+
+    TF32 is float32 where a device lacks it: torch's switch does nothing there.
+    """
+    if dtype in limits.peaks:
+        return dtype
+    return "float32" if dtype in ("tf32", "float64") else None
+
+
+def _step(table: tuple[tuple[float, float], ...], mark: float) -> float:
+    return next(value for upto, value in table if mark <= upto)

@@ -1,0 +1,231 @@
+"""Works of a training step from its op trace: each operation's class, type, sizes, FLOPs, bytes.
+
+Reads events alone; FLOPs and bytes are those that `estimate` counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from trainload.estimate.counts.operations import (
+    computing_type,
+    operation_flop,
+    operation_moved_bytes,
+    plain_name,
+)
+from trainload.estimate.memory.op_trace import Event, Operation
+from trainload.estimate.workspaces.script import is_channels_last
+from trainload.predict.work import PRODUCTS, Work
+
+Sizes = Mapping[str, int]
+_PRODUCTS = ("mm", "addmm", "mv", "addmv", "_addmm_activation", "_scaled_mm")
+_BATCHED = ("bmm", "baddbmm", "addbmm")
+_REDUCTIONS = ("sum", "mean", "amax", "max", "var", "norm", "argmax", "linalg_vector_norm", "std")
+_GATHERS = ("embedding", "index", "index_select", "gather")
+_SCATTERS = ("embedding_dense_backward", "index_put", "index_put_", "scatter", "scatter_add")
+_COPIES = ("_to_copy", "clone", "copy_", "cat", "stack", "split_with_sizes_copy")
+
+
+def works_of(events: Iterable[Event], *, tf32: bool = False) -> list[Work]:
+    """The works of the trace's last step, in order; `tf32` for float32 products in TF32."""
+    operations = [event for event in events if isinstance(event, Operation)]
+    last = max((operation.step for operation in operations), default=0)
+    found: list[Work] = []
+    for operation in operations:
+        if operation.step == last:
+            found.extend(_works(operation, tf32))
+    return found
+
+
+def _works(operation: Operation, tf32: bool) -> list[Work]:
+    name = plain_name(operation)
+    if name == "convolution_backward":
+        return _convolution_backward(operation, tf32)
+    kind, sizes = _classify(name, operation)
+    return [
+        Work(
+            operation=kind,
+            dtype=_dtype(operation, kind, tf32),
+            sizes=sizes,
+            flops=float(operation_flop(operation)),
+            bytes=float(operation_moved_bytes(operation)),
+            layer=operation.layer,
+            phase="forward" if operation.phase == "other" else operation.phase,
+            channels_last=_channels_last(operation),
+        )
+    ]
+
+
+def _classify(name: str, operation: Operation) -> tuple[str, Sizes]:
+    if name in _PRODUCTS:
+        return "linear", _product(operation)
+    if name in _BATCHED:
+        return "bmm", _product(operation)
+    if name == "convolution":
+        return "conv", _convolution(operation, operation.inputs[0], operation.inputs[1], 0)
+    if "scaled_dot_product" in name or "flash_attention" in name:
+        return _attention(name, operation)
+    if "rnn" in name or "lstm" in name or "gru" in name:
+        return _recurrent(name, operation)
+    for part, rule in _BY_PART.items():
+        if part in name:
+            kind = rule
+            backward = kind in ("norm", "softmax", "pool") and "backward" in name
+            return (f"{kind}_backward" if backward else kind), _rows(operation)
+    if name.startswith("_fused_"):
+        return "optimizer", {"elements": _elements(operation), "tensors": len(operation.inputs)}
+    if "_foreach_" in name:
+        # One pass of an update that was not fused: a calibration's optimizer is the whole of it.
+        tensors = len(operation.inputs)
+        return "elementwise", {"elements": _elements(operation), "operands": 3, "tensors": tensors}
+    if name in _REDUCTIONS:
+        return "reduction", _rows(operation)
+    if name in _GATHERS:
+        return "gather", _rows(operation)
+    if name in _SCATTERS:
+        return "scatter", _rows(operation)
+    if name in _COPIES:
+        return "copy", {"elements": _elements(operation)}
+    operands = len(operation.inputs) + len(operation.outputs)
+    return "elementwise", {"elements": _elements(operation), "operands": max(operands, 1)}
+
+
+_BY_PART: Mapping[str, str] = {
+    "batch_norm": "norm",
+    "layer_norm": "norm",
+    "group_norm": "norm",
+    "softmax": "softmax",
+    "pool": "pool",
+}
+
+
+def _product(operation: Operation) -> Sizes:
+    left, right = operation.inputs[-2:]
+    columns = right.shape[-1] if len(right.shape) > 1 else 1
+    rows = left.shape[-2] if len(left.shape) > 1 else 1
+    sizes = {"m": rows, "n": columns, "k": left.shape[-1] if left.shape else 1}
+    if len(left.shape) > 2:
+        return {"batch": math.prod(left.shape[:-2]), **sizes}
+    return sizes
+
+
+def _convolution(operation: Operation, source: Any, weight: Any, skip: int) -> Sizes:
+    """Sizes by the attributes, of which `skip` stand before those of a forward pass."""
+    stride, transposed, groups = _convolution_words(operation, skip)
+    height, width = (*source.shape[2:], 1, 1)[:2]
+    ins, outs = (weight.shape[0], weight.shape[1]) if transposed else weight.shape[1::-1]
+    return {
+        "batch": source.shape[0],
+        "in_channels": ins if transposed else ins * groups,
+        "out_channels": outs * groups if transposed else outs,
+        "height": height,
+        "width": width,
+        "kernel": max(round(math.prod(weight.shape[2:]) ** (1 / max(len(weight.shape) - 2, 1))), 1),
+        "stride": max((*stride, 1)),
+        "groups": groups,
+    }
+
+
+def _convolution_words(operation: Operation, skip: int) -> tuple[list[int], bool, int]:
+    words = operation.attributes[: len(operation.attributes) - skip]
+    stride = words[-6] if len(words) >= 6 and isinstance(words[-6], list) else [1]
+    return stride, bool(words[-3]), int(words[-1])
+
+
+def _convolution_backward(operation: Operation, tf32: bool) -> list[Work]:
+    """The gradient of the input and that of the weights, each asked for or not."""
+    gradient, source, weight = operation.inputs[:3]
+    mask = operation.attributes[-1]
+    sizes = _convolution(operation, source, weight, 1)
+    wanted = [
+        kind
+        for kind, asked in zip(("conv_grad_input", "conv_grad_weight"), mask, strict=False)
+        if asked
+    ]
+    if not wanted:
+        return []
+    flops = operation_flop(operation) / len(wanted)
+    tensors = {"conv_grad_input": source, "conv_grad_weight": weight}
+    item = 4 if "32" in gradient.dtype else 2
+    found = []
+    for kind in wanted:
+        read = weight if kind == "conv_grad_input" else source
+        moved = sum(math.prod(one.shape) for one in (gradient, read, tensors[kind])) * item
+        found.append(
+            Work(
+                operation=kind,
+                dtype=_dtype(operation, kind, tf32),
+                sizes=sizes,
+                flops=float(flops),
+                bytes=float(moved),
+                layer=operation.layer,
+                phase=operation.phase,
+                channels_last=_channels_last(operation),
+            )
+        )
+    return found
+
+
+def _attention(name: str, operation: Operation) -> tuple[str, Sizes]:
+    backward = "backward" in name
+    query, key = operation.inputs[1:3] if backward else operation.inputs[:2]
+    lead = query.shape[:-2]
+    sizes = {
+        "batch": lead[0] if lead else 1,
+        "heads": math.prod(lead[1:]),
+        "queries": query.shape[-2],
+        "keys": key.shape[-2],
+        "head_size": query.shape[-1],
+    }
+    return ("attention_backward" if backward else "attention"), sizes
+
+
+def _recurrent(name: str, operation: Operation) -> tuple[str, Sizes]:
+    """cuDNN's layers; batch and steps as the input has them, whichever stands first."""
+    rows = operation.inputs[0].shape
+    weights = [one for one in operation.inputs[1:] if len(one.shape) == 2]
+    hidden = weights[1].shape[-1] if len(weights) > 1 else 1
+    gates = weights[1].shape[0] // max(hidden, 1) if len(weights) > 1 else 4
+    kind = "gru" if gates == 3 else "lstm"
+    sizes = {
+        "batch": rows[0],
+        "steps": rows[1] if len(rows) > 2 else 1,
+        "input": rows[-1],
+        "hidden": hidden,
+        "layers": max(len(weights) // 2, 1),
+    }
+    return (f"{kind}_backward" if "backward" in name else kind), sizes
+
+
+def _rows(operation: Operation) -> Sizes:
+    """Rows and width of the largest operand; channels where it is an image."""
+    tensors = (*operation.inputs, *operation.outputs)
+    if not tensors:
+        return {"rows": 1, "width": 1}
+    largest = max(tensors, key=lambda one: math.prod(one.shape))
+    shape = largest.shape
+    if len(shape) == 4:
+        return dict(zip(("batch", "channels", "height", "width"), shape, strict=True))
+    width = shape[-1] if shape else 1
+    return {"rows": math.prod(shape) // max(width, 1), "width": width}
+
+
+def _channels_last(operation: Operation) -> bool:
+    images = [one for one in operation.inputs if len(one.shape) == 4]
+    return bool(images) and is_channels_last(images[0])
+
+
+def _elements(operation: Operation) -> int:
+    tensors = operation.outputs or operation.inputs
+    return sum(math.prod(one.shape) for one in tensors)
+
+
+def _dtype(operation: Operation, kind: str, tf32: bool) -> str:
+    found = computing_type(operation)
+    if found not in ("float32", "bfloat16", "float16"):
+        found = "float32"
+    # cuDNN may use TF32 unless told otherwise, products of matrices only where they are told to.
+    allowed = tf32 or kind.startswith(("conv", "lstm", "gru"))
+    return "tf32" if allowed and kind in PRODUCTS and found == "float32" else found

@@ -1,0 +1,204 @@
+"""The time of one step: two timelines, the host that dispatches and the device that computes.
+
+Pure arithmetic on predicted operations; knows no trace and no file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trainload.predict.energy import power_of
+from trainload.predict.several import exchange_seconds
+from trainload.predict.transfer import WITHIN, OperationTimes, Predictor, Tier
+from trainload.predict.types import LayerPrediction, Limit, Ranged, StepPrediction
+
+if TYPE_CHECKING:
+    from trainload.hardware.catalogue import Device
+    from trainload.predict.limits import Limits
+    from trainload.predict.work import Work
+
+DISPATCH_S = 1.0e-5
+"""Host seconds for an operation where no calibration tells: eager torch on a usual processor."""
+_OPTIMIZER_TENSOR_S = 4e-7
+"""Host seconds for each tensor of an operation on lists."""
+_HOST_SPREAD = 0.35
+_SEVERAL_SPREAD = 0.12
+_LAUNCH_S = 1.2e-5
+"""An operation shorter than this is held by its launch."""
+_WHY = {
+    "calibrated": "all operations rest on points measured on such a device",
+    "datasheet": "efficiency is carried over from other devices: {nearest}",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One step on one kind of device."""
+
+    works: Sequence[Work]
+    device: Device
+    limits: Limits
+    predictor: Predictor
+    dispatch_s: Mapping[str, float]
+    """From a calibration of such a device; empty where unknown."""
+    idle_w: float | None
+    count: int = 1
+    gradient_bytes: float = 0.0
+    """What several devices exchange."""
+    bus_bytes_per_s: float | None = None
+    """Of their exchange, where the user knows it."""
+
+
+def predict_step(asked: Asked) -> StepPrediction:
+    """The step's time with its range, layers, what limits it, power and energy."""
+    times = asked.predictor.times(asked.works)
+    device_s = float(times.seconds.sum())
+    host_s = 0.0 if asked.limits.is_cpu else _host_seconds(asked)
+    alone_s = max(device_s, host_s)
+    exchange_s = exchange_seconds(
+        asked.device, asked.count, asked.gradient_bytes, alone_s, bus=asked.bus_bytes_per_s
+    )
+    busy = alone_s + exchange_s
+    tier: Tier = "calibrated" if bool(times.calibrated.all()) else "datasheet"
+    spread = math.hypot(_spread(times, device_s, host_s), _SEVERAL_SPREAD * (asked.count > 1))
+    step_s = _ranged(busy, spread)
+    bound = "host" if host_s > device_s else "device"
+    limits = _limits(asked, times)
+    flop = sum(work.flops for work in asked.works)
+    peak, peak_name = _peak(asked)
+    power_w = power_of(asked.device, asked.idle_w, _load(times, busy), tier)
+    energy = None
+    if power_w is not None:
+        power_w = power_w.times(asked.count)
+        value = power_w.value * busy
+        width = math.hypot(math.log(power_w.high / power_w.value) / WITHIN, spread)
+        energy = _ranged(value, width)
+    return StepPrediction(
+        step_s=step_s,
+        device_s=device_s,
+        host_s=host_s,
+        exchange_s=exchange_s,
+        bound="host" if bound == "host" else "device",
+        limit="launch" if bound == "host" else _most(limits, times.seconds),
+        tier=tier,
+        nearest=asked.predictor.nearest,
+        why=_why(tier, times, asked),
+        layers=_layers(asked.works, times.seconds, limits),
+        flop=flop,
+        utilisation=flop / busy / peak if flop and peak else None,
+        utilisation_of=peak_name if flop else None,
+        power_w=power_w,
+        energy_j=energy,
+    )
+
+
+def _host_seconds(asked: Asked) -> float:
+    known = asked.dispatch_s
+    plain = known.get("operation", DISPATCH_S)
+    total = 0.0
+    for work in asked.works:
+        if work.phase == "backward":
+            total += known.get("backward", plain)
+        elif work.phase == "update":
+            total += plain + work.sizes.get("tensors", 0) * _OPTIMIZER_TENSOR_S
+        else:
+            total += known.get(work.operation, known.get("recorded", plain))
+    return total
+
+
+def _spread(times: OperationTimes, device_s: float, host_s: float) -> float:
+    """Of the step: what operations share stays, what each has of its own averages out."""
+    import numpy as np
+
+    if not device_s:
+        return _HOST_SPREAD
+    shares = times.seconds / device_s
+    # Errors of a class go together: half of each operation's own spread is taken as shared.
+    own = float(np.sqrt(((shares * times.spread) ** 2).sum()))
+    together = 0.5 * float((shares * times.spread).sum())
+    device = math.sqrt(own**2 + together**2 + times.shared_spread**2)
+    near = min(host_s / device_s, device_s / host_s) if host_s else 0.0
+    weight = 1.0 if host_s > device_s else max(0.0, 2 * near - 1)
+    return max(device, weight * _HOST_SPREAD)
+
+
+def _ranged(value: float, spread: float) -> Ranged:
+    factor = math.exp(WITHIN * spread)
+    return Ranged(value=value, low=value / factor, high=value * factor)
+
+
+def _limits(asked: Asked, times: OperationTimes) -> list[Limit]:
+    """What holds each operation: its launch, the memory, or the arithmetic units."""
+    found: list[Limit] = []
+    for work, seconds in zip(asked.works, times.seconds, strict=True):
+        peak = asked.limits.peaks.get(work.dtype, asked.limits.peaks["float32"])
+        if seconds < _LAUNCH_S and not asked.limits.is_cpu:
+            found.append("launch")
+        elif work.flops / peak > work.bytes / asked.limits.bandwidth:
+            found.append("compute")
+        else:
+            found.append("memory")
+    return found
+
+
+def _most(limits: Sequence[Limit], seconds: Any) -> Limit:
+    sums: dict[Limit, float] = {}
+    for limit, one in zip(limits, seconds, strict=True):
+        sums[limit] = sums.get(limit, 0.0) + float(one)
+    return max(sums, key=lambda name: sums[name], default="launch")
+
+
+def _layers(
+    works: Sequence[Work], seconds: Any, limits: Sequence[Limit]
+) -> tuple[LayerPrediction, ...]:
+    phases: dict[str, dict[str, float]] = {}
+    held: dict[str, dict[Limit, float]] = {}
+    for work, one, limit in zip(works, seconds, limits, strict=True):
+        name = work.layer or ""
+        of_phase = phases.setdefault(name, {})
+        of_phase[work.phase] = of_phase.get(work.phase, 0.0) + float(one)
+        of_limit = held.setdefault(name, {})
+        of_limit[limit] = of_limit.get(limit, 0.0) + float(one)
+    found = [
+        LayerPrediction(
+            name=name,
+            forward_s=of.get("forward", 0.0),
+            backward_s=of.get("backward", 0.0),
+            update_s=of.get("update", 0.0),
+            limit=max(held[name], key=lambda limit: held[name][limit]),
+        )
+        for name, of in phases.items()
+    ]
+    return tuple(sorted(found, key=lambda layer: -layer.total_s))
+
+
+def _load(times: OperationTimes, busy_s: float) -> float:
+    """How hard the board works, of 1: roofline seconds of compute and memory over the step's."""
+    if not busy_s:
+        return 0.0
+    return min(1.0, float(times.roofline_s.sum()) / busy_s)
+
+
+def _peak(asked: Asked) -> tuple[float | None, str | None]:
+    """The peak of the type that most FLOPs are in."""
+    sums: dict[str, float] = {}
+    for work in asked.works:
+        sums[work.dtype] = sums.get(work.dtype, 0.0) + work.flops
+    most = max(sums, key=lambda name: sums[name], default="float32")
+    peak = asked.limits.peaks.get(most)
+    return (peak, most) if peak is not None else (asked.limits.peaks["float32"], "float32")
+
+
+def _why(tier: Tier, times: OperationTimes, asked: Asked) -> str:
+    nearest = ", ".join(asked.predictor.nearest) or "none is calibrated"
+    text = _WHY[tier].format(nearest=nearest)
+    if tier == "datasheet" and times.calibrated.any():
+        share = float(times.seconds[times.calibrated].sum() / times.seconds.sum())
+        text = (
+            f"{share:.0%} of the time rests on points of such a device, the rest is carried over: "
+            "its calibration lacks those classes or types"
+        )
+    return text

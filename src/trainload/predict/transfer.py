@@ -1,0 +1,169 @@
+"""Seconds of any work on a device, from its own calibration or carried over from others.
+
+Own points first; a class or type that the device was not measured in is carried over from the
+calibrated architectures nearest to it, and its range is wider.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from trainload.predict.curves import Curves, Said, kind_of
+from trainload.predict.features import place
+from trainload.predict.limits import usable_dtype
+from trainload.predict.work import PRODUCTS
+
+if TYPE_CHECKING:
+    from trainload.predict.limits import Limits
+    from trainload.predict.work import Work
+
+Tier = Literal["calibrated", "datasheet", "measured here"]
+LEVEL = 0.95
+WITHIN = 1.96
+"""Standard deviations of a normal distribution that hold LEVEL of it, either way."""
+_ALIKE = 1.0
+"""How fast the weight of another architecture falls with its distance."""
+_UNSEEN_SPREAD = {"calibrated": 0.06, "datasheet": 0.24}
+"""Spread of a whole device against what is known of it: shared by all of its operations."""
+_BORROWED = 0.15
+"""More spread where another class or type had to stand in."""
+_MATRIX_RESIDUAL = 0.17
+"""Products on matrix units against what float32 units tell of them: what the published throughputs
+of bert_large_squad take longer than without it, on average over their six kinds of device
+(bench/predict_devices.py). One constant for every device."""
+_NARROW_RESIDUAL, _NARROW_SPREAD = math.log(2.5), 0.5
+"""Depthwise convolutions against their roofline; no table has them yet."""
+_NO_RESIDUAL, _NO_SPREAD = math.log(1.6), 0.5
+"""A class that no calibration knows."""
+_TURNING_SHARE = 0.8
+"""Of the bandwidth that turning an image's channels innermost reaches."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationTimes:
+    """Seconds of each work on the device, and their relative spread; arrays."""
+
+    seconds: Any
+    spread: Any
+    """Standard deviation of the logarithm, without what all operations share."""
+    shared_spread: float
+    """Of the whole device."""
+    calibrated: Any
+    """Whether each rests on points of the device itself."""
+    roofline_s: Any
+
+
+class Predictor:
+    """What is known of one device, ready to be asked."""
+
+    def __init__(self, limits: Limits, own: Curves | None, others: Sequence[Curves]) -> None:
+        self._limits = limits
+        self._own = own
+        self._others = tuple(others)
+
+    @property
+    def nearest(self) -> tuple[str, ...]:
+        """Names of the calibrations it rests on, nearest first."""
+        if self._own is not None:
+            return (self._own.device,)
+        ordered = sorted(self._others, key=lambda one: -self._weight(one))
+        return tuple(one.device for one in ordered[:3])
+
+    def times(self, works: Sequence[Work], *, with_host: bool = False) -> OperationTimes:
+        """Seconds of each work; `with_host` adds what a lone call took where that was measured."""
+        import numpy as np
+
+        dtypes = [usable_dtype(work.dtype, self._limits) or "float32" for work in works]
+        placed = place(works, dtypes, self._limits)
+        seconds = np.zeros(len(works))
+        spread = np.zeros(len(works))
+        own: Any = np.zeros(len(works), dtype=bool)
+        groups: dict[tuple[str, str], list[int]] = {}
+        for place_of, (work, dtype) in enumerate(zip(works, dtypes, strict=True)):
+            groups.setdefault((kind_of(work), dtype), []).append(place_of)
+        for (kind, dtype), at in groups.items():
+            features = placed.features[at]
+            base = placed.roofline_s[at]
+            found, measured = self._residual(kind, dtype, features, with_host=with_host)
+            seconds[at] = (found.floor_s + base) * np.exp(found.residual)
+            if not found.exact:
+                seconds[at] += self._turning_s(works, kind, dtype, at)
+            spread[at] = found.spread
+            own[at] = measured
+        least = placed.least_s
+        return OperationTimes(
+            seconds=np.maximum(seconds, least),
+            spread=spread,
+            shared_spread=_UNSEEN_SPREAD["calibrated" if own.all() else "datasheet"],
+            calibrated=own,
+            roofline_s=placed.roofline_s,
+        )
+
+    def _residual(
+        self, kind: str, dtype: str, features: Any, *, with_host: bool
+    ) -> tuple[Said, bool]:
+        import numpy as np
+
+        count = len(features)
+        if self._own is not None:
+            said = self._own.say(kind, dtype, features)
+            if said is not None and said.exact:
+                return _with_floor(said, self._own, with_host), True
+        heard = [
+            (self._weight(one), _with_floor(said, one, with_host))
+            for one in (*self._others, *([self._own] if self._own is not None else []))
+            if (said := one.say(kind, dtype, features)) is not None
+        ]
+        exact = [pair for pair in heard if pair[1].exact] or heard
+        if not exact and kind.startswith("grouped_"):
+            return _constant(count, _NARROW_RESIDUAL, _NARROW_SPREAD), False
+        if not exact:
+            return _constant(count, _NO_RESIDUAL, _NO_SPREAD), False
+        weights = np.array([weight for weight, _ in exact])
+        weights /= weights.sum()
+        means = np.array([said.residual for _, said in exact])
+        mean = weights @ means
+        between = weights @ (means - mean) ** 2
+        within = weights @ np.array([said.spread**2 for _, said in exact])
+        borrowed = 0.0 if exact[0][1].exact else _BORROWED
+        # What a call takes at least is the host's and the driver's, of no architecture.
+        floor_s = float(np.median([said.floor_s for _, said in exact]))
+        if borrowed and dtype != "float32" and _is_product(kind):
+            mean = mean + _MATRIX_RESIDUAL
+        spread = np.sqrt(between + within + borrowed**2)
+        return Said(residual=mean, spread=spread, floor_s=floor_s, exact=not borrowed), False
+
+    def _turning_s(self, works: Sequence[Work], kind: str, dtype: str, at: Sequence[int]) -> Any:
+        """Matrix units want the channels innermost: images that have not are turned, both ways."""
+        import numpy as np
+
+        if "conv" not in kind or kind.startswith("grouped_") or dtype == "float32":
+            return 0.0
+        moved = [0.0 if works[one].channels_last else works[one].bytes for one in at]
+        return 2 * np.array(moved) / (_TURNING_SHARE * self._limits.bandwidth)
+
+    def _weight(self, other: Curves) -> float:
+        return math.exp(-_ALIKE * abs(other.limits.generation - self._limits.generation))
+
+
+def _is_product(kind: str) -> bool:
+    return kind.removeprefix("pointwise_") in PRODUCTS
+
+
+def _with_floor(said: Said, curves: Curves, with_host: bool) -> Said:
+    floor_s = said.floor_s if with_host else curves.device_floor_s(said.floor_s)
+    return Said(residual=said.residual, spread=said.spread, floor_s=floor_s, exact=said.exact)
+
+
+def _constant(count: int, residual: float, spread: float) -> Said:
+    import numpy as np
+
+    return Said(
+        residual=np.full(count, residual),
+        spread=np.full(count, spread),
+        floor_s=4e-6,
+        exact=False,
+    )

@@ -1,0 +1,87 @@
+"""A step on two timelines: bounds, layers, energy, several devices."""
+
+import pytest
+
+from predict.made_points import linear_work, made_calibration, row_work
+from trainload.hardware.catalogue import find_device
+from trainload.predict.curves import Curves
+from trainload.predict.energy import power_of
+from trainload.predict.limits import limits_of
+from trainload.predict.several import exchange_seconds
+from trainload.predict.step import DISPATCH_S, Asked, predict_step
+from trainload.predict.transfer import Predictor
+
+
+def asked(works, device="v100-pcie-32gb", **more):
+    limits = limits_of(find_device(device))
+    own = Curves(made_calibration(device, 0.7), limits)
+    return Asked(
+        works=works,
+        device=find_device(device),
+        limits=limits,
+        predictor=Predictor(limits, own, ()),
+        **{"dispatch_s": {}, "idle_w": None, **more},
+    )
+
+
+BIG = [linear_work(4096, 4096, 4096, layer="a"), row_work(2**24, layer="b", phase="backward")]
+SMALL = [row_work(64, layer="a")] * 500
+
+
+def test_large_work_is_bound_by_the_device():
+    said = predict_step(asked(BIG))
+    assert said.bound == "device" and said.limit == "compute" and said.tier == "calibrated"
+    assert said.step_s.low < said.step_s.value < said.step_s.high
+    assert [layer.name for layer in said.layers] == ["a", "b"]
+    assert sum(layer.total_s for layer in said.layers) == pytest.approx(said.device_s)
+    assert 0 < said.utilisation < 1 and said.utilisation_of == "float32"
+
+
+def test_many_small_operations_are_bound_by_the_host():
+    said = predict_step(asked(SMALL, dispatch_s={"operation": 2e-5}))
+    assert said.bound == "host" and said.limit == "launch"
+    assert said.step_s.value == pytest.approx(500 * 2e-5)
+    assert predict_step(asked(SMALL)).host_s == pytest.approx(500 * DISPATCH_S)
+
+
+def test_dispatch_by_phase_and_class():
+    works = [linear_work(8, 8, 8), row_work(8, phase="backward"), row_work(8, phase="update")]
+    known = {"operation": 1e-6, "linear": 1e-5, "backward": 1e-4}
+    said = predict_step(asked(works, dispatch_s=known))
+    assert said.host_s == pytest.approx(1e-5 + 1e-4 + 1e-6)
+
+
+def test_more_work_never_takes_less():
+    one, two = predict_step(asked(BIG)), predict_step(asked(BIG * 2))
+    assert two.step_s.value == pytest.approx(2 * one.step_s.value)
+    assert two.energy_j.value == pytest.approx(2 * one.energy_j.value)
+
+
+def test_power_stays_between_rest_and_the_boards_limit():
+    device = find_device("t4")
+    rest, half, full = (power_of(device, 10.0, load, "datasheet") for load in (0.0, 0.3, 1.0))
+    assert rest.value == 10.0 < half.value < full.value == 70.0
+    assert full.high == 70.0 and rest.low >= 0
+    assert power_of(find_device("jetson-tx1"), None, 1.0, "datasheet") is None
+
+
+def test_energy_is_power_over_the_step():
+    said = predict_step(asked(BIG))
+    assert said.energy_j.value == pytest.approx(said.power_w.value * said.step_s.value)
+
+
+def test_several_devices_wait_for_their_gradients():
+    a100, h100 = find_device("a100-pcie-40gb"), find_device("h100-sxm")
+    assert exchange_seconds(a100, 1, 1e9, 1.0) == 0.0
+    two, eight = (exchange_seconds(a100, count, 1e9, 1.0) for count in (2, 8))
+    assert 0 < two < eight
+    assert exchange_seconds(h100, 8, 1e9, 1.0) < eight
+    assert exchange_seconds(a100, 8, 1e9, 1.0, bus=1e12) < eight
+
+
+def test_the_exchange_makes_a_step_longer_and_doubtful():
+    one = predict_step(asked(BIG, gradient_bytes=1e9))
+    many = predict_step(asked(BIG, gradient_bytes=1e9, count=4))
+    assert many.step_s.value == pytest.approx(one.step_s.value + many.exchange_s)
+    assert many.step_s.high / many.step_s.value > one.step_s.high / one.step_s.value
+    assert many.power_w.value > one.power_w.value
