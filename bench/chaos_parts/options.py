@@ -137,9 +137,12 @@ def _nothing_runs(folder: Path) -> Iterator[Path]:
     build, command = typer.main.get_command, typer.main.get_command(app)
     typer.main.get_command = lambda _app: command
     os.chdir(folder)
-    # Nobody's real cache or environments are touched.
-    kept = {name: os.environ.get(name) for name in ("XDG_CACHE_HOME", "HOME", "TRAINLOAD_ENVS")}
-    os.environ.update(dict.fromkeys(kept, str(folder)))
+    # Nobody's real cache, data or environments are touched; what is kept there is not counted.
+    homes = ("XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "HOME", "TRAINLOAD_ENVS")
+    kept = {name: os.environ.get(name) for name in homes}
+    home = folder.parent.parent / "home"
+    home.mkdir()
+    os.environ.update(dict.fromkeys(kept, str(home)))
     limit = sys.get_int_max_str_digits()
     try:
         yield folder

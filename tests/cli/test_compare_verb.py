@@ -123,7 +123,13 @@ def test_what_cannot_be_compared_gets_one_line(folders, tmp_path, capsys, make_r
     ):
         status, out = told(arguments, capsys)
         assert status == 2 and out.err.startswith("error: ") and out.err.count("\n") == 1
-    golden = [f"tests/golden/format-1-{name}" for name in ("lines", "sealed")]
+
+
+def test_runs_of_older_formats_are_compared(tmp_path, capsys):
+    golden = [
+        shutil.copytree(f"tests/golden/format-1-{name}", tmp_path / name)
+        for name in ("lines", "sealed")
+    ]
     assert told([*golden, "--layers", "0"], capsys)[0] == 0
 
 

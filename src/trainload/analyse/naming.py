@@ -23,6 +23,8 @@ _BARE = ("framework", "setting", "precision", "optimizer")
 """Whose values are understood without their name."""
 _IN_HEAD = ("model", "script.path", "script.folder", "script.arguments", "script.masked")
 _LONGEST = 30
+_MOST_TRAITS = 5
+"""Of one name; what more would tell apart is numbered."""
 
 Traits = Mapping[str, str]
 
@@ -157,7 +159,7 @@ def _shown_traits(
             differs = len({traits[at].get(key) for at in members}) > 1
             for at in members:
                 value = traits[at].get(key)
-                if differs and value is not None:
+                if differs and value is not None and len(shown[at]) < _MOST_TRAITS:
                     shown[at].append(_word(key, value))
                 finer.setdefault((*before, str(value) if differs else ""), []).append(at)
         groups = finer

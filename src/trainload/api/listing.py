@@ -12,8 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from trainload.api.loading import load_run_figures
 from trainload.errors import TrainloadError, UsageError
+from trainload.record import load_manifest
+from trainload.record.figures import load_figures
 from trainload.record.layout import MANIFEST
 
 MOST_FOLDERS = 100_000
@@ -37,6 +38,8 @@ class ListedRun:
     facts: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     problem: str | None = None
+    has_figures: bool = True
+    """Whether figures were kept with it; what it cost is not known here without them."""
 
     def value(self, key: str) -> Any:
         """What stands under a key: of the run itself, a fact or a metric; None where nothing."""
@@ -120,6 +123,8 @@ def list_runs(
     found = [_named(run, name) for run, name in zip(kept, names, strict=True)]
     if sort is not None:
         _check_keys((sort,), whole, "sort by")
+    if bare := sum(not run.has_figures and run.problem is None for run in kept):
+        notes.append(f"of {bare:,} runs no figures are kept; trainload seal RUN makes them")
     return Listing(
         runs=tuple(_sorted(found, sort, reverse)),
         studies=tuple(_read_study(path) for path in studies),
@@ -198,10 +203,27 @@ def _find(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
 
 
 def _read_run(path: Path) -> ListedRun:
-    from trainload.analyse.study.figures import told_facts
+    """From the figures kept with a run; where there are none, its manifest alone: listing writes
+    nothing and reads no table."""
+    from trainload.analyse.study.figures import facts_of, told_facts
 
     try:
-        figures = load_run_figures(path)
+        figures = load_figures(path)
+        if figures is None:
+            manifest = load_manifest(path)
+            levels = {} if manifest.study is None else manifest.study.factors
+            told = {name: value for name, value in facts_of(manifest) if value is not None}
+            return ListedRun(
+                name=path.name,
+                path=path,
+                outcome=manifest.outcome,
+                outcome_reason=manifest.outcome_reason,
+                created=manifest.created,
+                study=None if manifest.study is None else manifest.study.study,
+                imported=None if manifest.imported is None else manifest.imported.kind,
+                facts={**told, **levels},
+                has_figures=False,
+            )
     except TrainloadError as error:
         return ListedRun(name=path.name, path=path, problem=" ".join(str(error).split()))
     return ListedRun(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trainload.record.figures import RunFigures
@@ -64,6 +64,7 @@ def tidy_study(runs: Sequence[Measured], planned: Sequence[PlannedCell] = ()) ->
     """The frame of some runs; factors are those of their study, else what differs between them."""
     import polars as pl
 
+    runs, planned = [*map(_writable, runs)], [*map(_writable_cell, planned)]
     factors = _factor_names(runs, planned)
     metrics = sorted({m for r in runs if r.figures for m in r.figures.metrics} - set(factors))
     rows = [_row(run, factors) for run in runs]
@@ -102,7 +103,36 @@ def _factor_names(runs: Sequence[Measured], planned: Sequence[PlannedCell]) -> l
 
 def level_text(value: Any) -> str:
     """A level as a text: words as they are, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    return _whole(value)
+
+
+def _whole(text: str) -> str:
+    """Half characters, as file names and JSON may hold them, escaped: no column takes them."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _named_whole(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {_whole(name): value for name, value in values.items()}
+
+
+def _writable(run: Measured) -> Measured:
+    figures = run.figures
+    if figures is not None:
+        figures = replace(
+            figures,
+            factors=_named_whole(figures.factors),
+            facts=_named_whole(figures.facts),
+            metrics=_named_whole(figures.metrics),
+        )
+    reason = None if run.reason is None else _whole(run.reason)
+    return Measured(run=_whole(run.run), figures=figures, reason=reason)
+
+
+def _writable_cell(cell: PlannedCell) -> PlannedCell:
+    reason = None if cell.reason is None else _whole(cell.reason)
+    return replace(cell, factors=_named_whole(cell.factors), reason=reason)
 
 
 def _row(run: Measured, factors: Sequence[str]) -> dict[str, Any]:
