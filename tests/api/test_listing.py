@@ -18,7 +18,7 @@ def folder(make_run, tmp_path):
     """Two runs that differ in their setting and step time, one failed, one damaged, one link."""
     slow = make_run(epochs=1, step_s=0.2)
     trainload.load(slow)
-    trainload.load(make_run(epochs=1, cores=1))
+    trainload.load(make_run(epochs=1, cores=1, step_s=0.02))
     trainload.load(make_run(epochs=1, outcome="failed", reason="it broke", script=True))
     broken = tmp_path / "runs" / "deep" / "broken"
     broken.mkdir(parents=True)
