@@ -63,13 +63,10 @@ def save_calibration(calibration: Calibration, path: Path | None = None) -> Path
 
 
 def check_place(path: Path | None = None) -> None:
-    """HardwareFileError where a calibration could not be saved there; makes its folder."""
+    """HardwareFileError where a calibration could not be saved there; makes nothing."""
     folder = calibrations_folder() if path is None else path.parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise HardwareFileError(f"cannot write into {folder}: {error.strerror}") from None
-    if not os.access(folder, os.W_OK) or (path is not None and path.is_dir()):
+    above = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    if not above.is_dir() or not os.access(above, os.W_OK) or (path and path.is_dir()):
         raise HardwareFileError(f"cannot write {path or folder}; name another file: --out FILE")
 
 
