@@ -152,7 +152,7 @@ def _spread_of(
     runs: Sequence[ComparedRun], own: list[float], value: Values, known: Known
 ) -> _Spread | None:
     """Of three runs or more their own; else with others of the workload, or of the study."""
-    names = "own " + " ".join(run.figures.run_id for run in runs)
+    names = f"own {id(runs)}"  # runs may be copies of each other, so that their names are equal
     if len(own) >= FEWEST:
         return _pooled([own], source=names)
     identity, study = identity_of(runs[0].figures), runs[0].figures.study
