@@ -82,6 +82,14 @@ def test_two_runs_a_side_say_nothing_alone():
     assert lent.verdict == "slower" and lent.note == "spread of B taken for both"
 
 
+def test_what_few_of_many_runs_tell_is_not_decided():
+    b = [make(f"b{at}", step_s=1.0, **({"cpu_s": 9.0} if at == 0 else {})) for at in range(4)]
+    a = [make(f"a{at}", step_s=1.0, cpu_s=1.0 + at / 1000) for at in range(4)]
+    found = compare_sides(Side(name="a", runs=tuple(a)), Side(name="b", runs=tuple(b)), Known())
+    row = found.metric("cpu_s")
+    assert row.verdict == "inconclusive" and row.low is None and (row.runs_a, row.runs_b) == (4, 1)
+
+
 def test_single_runs_take_the_spread_of_the_stores_runs_of_their_workload():
     a, b = side("a", [1.0]), side("b", [1.5])
     draw = random.Random(4)

@@ -137,6 +137,9 @@ def _spreads(
     if one is None and other is None:
         return None
     if one is None or other is None:
+        short, told = (pair.a, a) if one is None else (pair.b, b)
+        if len(short) >= FEWEST > len(told):
+            return None  # what most runs of a side do not tell is no matter of few runs
         lender = one or other
         assert lender is not None, "one of them is known"
         name = "B" if one is None else "A"
