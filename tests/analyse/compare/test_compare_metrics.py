@@ -75,6 +75,21 @@ def test_two_single_runs_without_others_are_never_decided():
     assert found.difference == 8.0
 
 
+def test_two_runs_a_side_say_nothing_alone():
+    found = step_of(side("a", [1.0, 1.001]), side("b", [2.0, 2.001]))
+    assert found.verdict == "inconclusive" and found.low is None
+    lent = step_of(side("a", [1.0, 1.001]), side("b", [2.0, 2.01, 2.02]))
+    assert lent.verdict == "slower" and lent.note == "spread of B taken for both"
+
+
+def test_what_few_of_many_runs_tell_is_not_decided():
+    b = [make(f"b{at}", step_s=1.0, **({"cpu_s": 9.0} if at == 0 else {})) for at in range(4)]
+    a = [make(f"a{at}", step_s=1.0, cpu_s=1.0 + at / 1000) for at in range(4)]
+    found = compare_sides(Side(name="a", runs=tuple(a)), Side(name="b", runs=tuple(b)), Known())
+    row = found.metric("cpu_s")
+    assert row.verdict == "inconclusive" and row.low is None and (row.runs_a, row.runs_b) == (4, 1)
+
+
 def test_single_runs_take_the_spread_of_the_stores_runs_of_their_workload():
     a, b = side("a", [1.0]), side("b", [1.5])
     draw = random.Random(4)
@@ -115,7 +130,10 @@ def test_the_study_and_the_other_side_lend_their_spread():
 def test_values_that_are_all_equal_are_known_to_half_a_percent():
     a, b = side("a", [1.0] * 4, mem_bytes=100.0), side("b", [1.0] * 4, mem_bytes=120.0)
     found = {m.name: m for m in compare_sides(a, b, Known()).metrics}
-    assert found["mem_bytes"].verdict == "higher"
+    # So are four and four of two values that come by turns, once in 35 times.
+    assert found["mem_bytes"].verdict == "inconclusive" and "by chance" in found["mem_bytes"].note
+    more = side("a", [1.0] * 7, mem_bytes=100.0), side("b", [1.0] * 7, mem_bytes=120.0)
+    assert compare_sides(*more, Known()).metric("mem_bytes").verdict == "higher"
     assert found["step_s"].verdict == "same" and found["step_s"].low < 0
     close = compare_sides(a, side("b", [1.0] * 4, mem_bytes=100.5), Known()).metrics[1]
     assert close.verdict == "same"
@@ -125,6 +143,11 @@ def test_counts_of_the_workload_need_no_spread():
     a, b = side("a", [1.0], parameters=100), side("b", [1.0], parameters=200)
     found = compare_sides(a, b, Known()).metrics[1]
     assert found.verdict == "higher" and found.low == found.high == 100
+    one, two = ({"peak_allocated_bytes": v} for v in (100.0, 110.0))
+    twice = compare_sides(side("a", [1.0] * 2, **one), side("b", [1.0] * 2, **two), Known())
+    assert twice.metric("peak_allocated_bytes").verdict == "higher"
+    once = compare_sides(side("a", [1.0], **one), side("b", [1.0], **two), Known())
+    assert once.metric("peak_allocated_bytes").verdict == "inconclusive"
 
 
 def test_a_metric_of_one_side_is_missing_not_a_difference():

@@ -28,6 +28,8 @@ _TIMES = frozenset(
 _RATES = frozenset({"examples_per_s", "tokens_per_s", "mean_examples_per_s"})
 _EXACT = frozenset({"batch_size", "parameters"})
 """Facts of the workload that a process cannot change: they have no spread."""
+_REPEATED = frozenset({"steps", "epochs", "peak_allocated_bytes", "peak_reserved_bytes"})
+"""Counts that a program repeats exactly; where two runs of each side did, nor have these."""
 _JUDGED = ("accuracy", "loss", "energy_j", "power_w", "peak_", "top1", "top5", "layers_cost_s")
 """Parts of names of metrics that have a better direction, beside times and rates."""
 
@@ -104,13 +106,18 @@ def _find(name: str, pairs: Sequence[CellPair], known: Known) -> _Found:
     return _Found(
         name=name,
         logs=logs,
-        exact=name in _EXACT and all(len({*cell}) == 1 for side in sides for cell in side),
+        exact=_is_exact(name, [cell for side in sides for cell in side]),
         a=_center(sides[0], logs),
         b=_center(sides[1], logs),
         runs_a=sum(map(len, sides[0])),
         runs_b=sum(map(len, sides[1])),
         estimate=estimate,
     )
+
+
+def _is_exact(name: str, cells: Sequence[Sequence[float]]) -> bool:
+    least = 1 if name in _EXACT else 2 if name in _REPEATED else math.inf
+    return all(len(cell) >= least and len({*cell}) == 1 for cell in cells)
 
 
 def _values(name: str, pair: CellPair) -> Iterator[float]:
@@ -136,7 +143,8 @@ def _p_value(found: _Found) -> float | None:
     if found.exact or estimate is None or estimate.contrast is None:
         return None
     contrast = estimate.contrast
-    return contrast.p_value if contrast.error > 0 else float(contrast.value == 0)
+    chance = contrast.p_value if contrast.error > 0 else float(contrast.value == 0)
+    return max(chance, estimate.tied_chance)
 
 
 def _judge(found: _Found, chance: float | None, margin: float) -> MetricDifference:
@@ -151,6 +159,10 @@ def _judge(found: _Found, chance: float | None, margin: float) -> MetricDifferen
         contrast = estimate.contrast
         bounds = contrast.bounds(chance) if contrast.error > 0 else (contrast.value,) * 2
         low, high = ((a * math.expm1(min(x, 700.0)) if found.logs else x) for x in bounds)
+        sure = verdict_of(found.name, a, low, high, margin) not in ("same", "inconclusive")
+        if sure and estimate.tied_chance >= chance:
+            low = high = None
+            note = "all values of each side are equal, which so few runs may be by chance"
     elif difference is None:
         note = "no run tells it" if a is b is None else f"missing in {'A' if a is None else 'B'}"
     verdict = verdict_of(found.name, a, low, high, margin)

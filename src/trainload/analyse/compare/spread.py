@@ -16,7 +16,7 @@ from trainload.intervals import FEWEST
 from trainload.record.figures import RunFigures
 
 FEWEST_DEGREES = 2
-"""Below, the spread of other runs says nothing."""
+"""Below, a spread says nothing: two values are near each other too often by chance."""
 _ROUNDING = 1e-9
 """Of logarithms: a spread below comes from adding floats."""
 
@@ -53,6 +53,9 @@ class Estimate:
     value: float
     contrast: Contrast | None
     note: str | None
+    tied_chance: float = 0.0
+    """Where all values of each side are equal: how often so by chance, if these were drawn from
+    both alike."""
 
 
 def estimate_difference(
@@ -71,14 +74,20 @@ def estimate_difference(
     center = math.fsum(_mean(b) - _mean(a) for _, a, b in used) / len(used)
     parts: list[tuple[_Spread, float]] = []
     for pair, a, b in used:
-        spreads = _spreads(pair, a, b, value, known)
+        spreads = _spreads(pair, a, b, value, known, alone=len(used) == 1)
         if spreads is None:
             return _over_pairs(used, center, known)
         share = 1 / len(used) ** 2
         parts += [(spreads[0], share / len(a)), (spreads[1], share / len(b))]
     notes = dict.fromkeys(spread.note for spread, _ in parts if spread.note)
-    contrast = _contrast(center, parts, floor)
-    return Estimate(value=center, contrast=contrast, note="; ".join(notes) or None)
+    tied = not any(spread.variance for spread, _ in parts)
+    orders = math.prod(math.comb(len(a) + len(b), len(a)) for _, a, b in used)
+    return Estimate(
+        value=center,
+        contrast=_contrast(center, parts, floor),
+        note="; ".join(notes) or None,
+        tied_chance=min(1.0, 2 / orders) if tied else 0.0,
+    )
 
 
 def _over_pairs(
@@ -117,13 +126,20 @@ def _contrast(center: float, parts: Sequence[tuple[_Spread, float]], floor: floa
 
 
 def _spreads(
-    pair: CellPair, a: list[float], b: list[float], value: Values, known: Known
+    pair: CellPair, a: list[float], b: list[float], value: Values, known: Known, *, alone: bool
 ) -> tuple[_Spread, _Spread] | None:
+    """Of both sides; two runs of one cell `alone` tell none."""
     found = [_spread_of(runs, own, value, known) for runs, own in ((pair.a, a), (pair.b, b))]
-    one, other = found
+    one, other = (
+        None if spread is not None and alone and spread.degrees < FEWEST_DEGREES else spread
+        for spread in found
+    )
     if one is None and other is None:
         return None
     if one is None or other is None:
+        short, told = (pair.a, a) if one is None else (pair.b, b)
+        if len(short) >= FEWEST > len(told):
+            return None  # what most runs of a side do not tell is no matter of few runs
         lender = one or other
         assert lender is not None, "one of them is known"
         name = "B" if one is None else "A"
@@ -139,7 +155,7 @@ def _spread_of(
     runs: Sequence[ComparedRun], own: list[float], value: Values, known: Known
 ) -> _Spread | None:
     """Of three runs or more their own; else with others of the workload, or of the study."""
-    names = "own " + " ".join(run.figures.run_id for run in runs)
+    names = f"own {id(runs)}"  # runs may be copies of each other, so that their names are equal
     if len(own) >= FEWEST:
         return _pooled([own], source=names)
     identity, study = identity_of(runs[0].figures), runs[0].figures.study
