@@ -36,6 +36,18 @@ def test_runs_are_named_by_what_differs_and_damaged_ones_keep_a_line(folder):
     assert damaged.problem and "is damaged" in damaged.problem and damaged.outcome is None
 
 
+def test_looking_seals_nothing(make_run, tmp_path):
+    path = make_run(epochs=1)
+    left = make_run(epochs=1, outcome=None)
+    before = {run: sorted(file.name for file in run.iterdir()) for run in (path, left)}
+    outcomes = {run.path: run.outcome for run in list_runs(tmp_path).runs}
+    assert outcomes == {path: "completed", left: "killed"}
+    assert {run: sorted(file.name for file in run.iterdir()) for run in before} == before
+    trainload.load(path)
+    (path / "summary.json").unlink()
+    assert list_runs(tmp_path).runs and (path / "summary.json").exists()
+
+
 def test_filters_and_sorting(folder):
     assert [r.name for r in list_runs(folder, where={"outcome": "FAIL*"}).runs] == ["own/train"]
     kept = list_runs(folder, where={"model": "mlp"}, sort="step_s", reverse=True)

@@ -12,13 +12,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from trainload.api.loading import load_run_figures
+from trainload.api.loading import keep_figures, load
 from trainload.errors import TrainloadError, UsageError
+from trainload.record.figures import RunFigures, load_figures
 from trainload.record.layout import MANIFEST
 
-MOST_FOLDERS = 100_000
+MOST_FOLDERS = 50_000
 """Folders that are looked into; of more, the rest is said to be left out."""
 DEEPEST = 8
+_NO_FILES = ("/proc", "/sys", "/dev")
 _OWN = ("name", "outcome", "created", "study", "imported", "path")
 
 
@@ -173,6 +175,8 @@ def _find(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
     while waiting and seen < MOST_FOLDERS:
         here, depth = waiting.pop()
         seen += 1
+        if str(here) in _NO_FILES:
+            continue
         try:
             with os.scandir(here) as entries:
                 inside = [(e.name, e.is_dir(follow_symlinks=False)) for e in entries]
@@ -201,7 +205,7 @@ def _read_run(path: Path) -> ListedRun:
     from trainload.analyse.study.figures import told_facts
 
     try:
-        figures = load_run_figures(path)
+        figures = _figures(path)
     except TrainloadError as error:
         return ListedRun(name=path.name, path=path, problem=" ".join(str(error).split()))
     return ListedRun(
@@ -215,6 +219,19 @@ def _read_run(path: Path) -> ListedRun:
         facts=told_facts(figures),
         metrics=figures.metrics,
     )
+
+
+def _figures(path: Path) -> RunFigures:
+    """The kept figures, else made anew; looking at a folder closes and seals nothing in it."""
+    from trainload.analyse.study.figures import figures_of
+
+    found = load_figures(path)
+    if found is not None:
+        return found
+    run = load(path, seal=False)
+    if run.manifest.sealed:
+        return keep_figures(run)
+    return figures_of(run, run.summary, "")
 
 
 def _named(run: ListedRun, name: str) -> ListedRun:
