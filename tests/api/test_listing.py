@@ -43,9 +43,10 @@ def test_looking_seals_nothing(make_run, tmp_path):
     outcomes = {run.path: run.outcome for run in list_runs(tmp_path).runs}
     assert outcomes == {path: "completed", left: "killed"}
     assert {run: sorted(file.name for file in run.iterdir()) for run in before} == before
-    trainload.load(path)
-    (path / "summary.json").unlink()
-    assert list_runs(tmp_path).runs and (path / "summary.json").exists()
+    found = list_runs(tmp_path)
+    assert found.notes == ("2 runs keep no figures yet; trainload analyse works them out",)
+    (path / "steps.parquet").write_bytes(b"no table")
+    assert [run.problem for run in list_runs(tmp_path).runs] == [None, None]
 
 
 def test_filters_and_sorting(folder):
@@ -65,7 +66,8 @@ def test_the_verb_prints_lines_and_json(folder, capsys):
     assert run_app(["ls", str(folder), "--sort", "step_s"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["run", "outcome", "when"]
-    assert lines[1].startswith("mlp cpu0-0  completed")
+    order = [line.partition("  ")[0] for line in lines]
+    assert order.index("mlp cpu0-0") < order.index("mlp cpu0-1") < order.index("broken")
     assert "it broke" in next(line for line in lines if line.startswith("own/train"))
     assert "cannot be read" in next(line for line in lines if line.startswith("broken"))
     assert run_app(["ls", str(folder), "model=mlp", "--json"]) == 0

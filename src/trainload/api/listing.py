@@ -12,13 +12,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from trainload.api.loading import keep_figures, load
 from trainload.errors import TrainloadError, UsageError
+from trainload.record import open_run
 from trainload.record.figures import RunFigures, load_figures
 from trainload.record.layout import MANIFEST
 
-MOST_FOLDERS = 50_000
-"""Folders that are looked into; of more, the rest is said to be left out."""
+MOST_FOLDERS = 20_000
+"""Folders beside runs that are looked into; of more, the rest is said to be left out."""
 DEEPEST = 8
 _NO_FILES = ("/proc", "/sys", "/dev")
 _OWN = ("name", "outcome", "created", "study", "imported", "path")
@@ -39,6 +39,8 @@ class ListedRun:
     facts: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     problem: str | None = None
+    kept: bool = False
+    """Whether its figures were kept at sealing; without them only run.json was asked."""
 
     def value(self, key: str) -> Any:
         """What stands under a key: of the run itself, a fact or a metric; None where nothing."""
@@ -115,6 +117,9 @@ def list_runs(
     if where:
         _check_keys(where, whole, "filter")
         studies = []
+    bare = sum(not run.kept and run.outcome is not None for run in kept)
+    if bare:
+        notes.append(f"{bare:,} runs keep no figures yet; trainload analyse works them out")
     names = distinguish_facts(
         [run.facts or {"model": run.name} for run in kept],
         [(run.created or "", str(run.path)) for run in kept],
@@ -174,7 +179,6 @@ def _find(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
     waiting = [(folder, 0)]
     while waiting and seen < MOST_FOLDERS:
         here, depth = waiting.pop()
-        seen += 1
         if str(here) in _NO_FILES:
             continue
         try:
@@ -186,6 +190,7 @@ def _find(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
         if MANIFEST in names:
             runs.append(here)
             continue
+        seen += 1
         if CELLS in names:
             studies.append(here)
         further = [here / name for name, is_dir in inside if is_dir and not name.startswith(".")]
@@ -205,7 +210,7 @@ def _read_run(path: Path) -> ListedRun:
     from trainload.analyse.study.figures import told_facts
 
     try:
-        figures = _figures(path)
+        figures = load_figures(path) or _figures_of_manifest(path)
     except TrainloadError as error:
         return ListedRun(name=path.name, path=path, problem=" ".join(str(error).split()))
     return ListedRun(
@@ -218,20 +223,30 @@ def _read_run(path: Path) -> ListedRun:
         imported=figures.imported,
         facts=told_facts(figures),
         metrics=figures.metrics,
+        kept=bool(figures.run_sha256),
     )
 
 
-def _figures(path: Path) -> RunFigures:
-    """The kept figures, else made anew; looking at a folder closes and seals nothing in it."""
-    from trainload.analyse.study.figures import figures_of
+def _figures_of_manifest(path: Path) -> RunFigures:
+    """What run.json alone tells: looking at a folder closes, seals and works out nothing in it."""
+    from trainload.analyse.study.figures import facts_of
 
-    found = load_figures(path)
-    if found is not None:
-        return found
-    run = load(path, seal=False)
-    if run.manifest.sealed:
-        return keep_figures(run)
-    return figures_of(run, run.summary, "")
+    manifest = open_run(path, seal=False).manifest
+    clock, cell = manifest.clock, manifest.study
+    return RunFigures(
+        run_sha256="",
+        run_id=manifest.run_id or path.name,
+        created=manifest.created,
+        imported=None if manifest.imported is None else manifest.imported.kind,
+        outcome=manifest.outcome,
+        outcome_reason=manifest.outcome_reason,
+        study=None if cell is None else cell.study,
+        factors={} if cell is None else dict(cell.factors),
+        facts=dict(facts_of(manifest)),
+        metrics={}
+        if clock is None or clock.end_s is None
+        else {"duration_s": clock.end_s - clock.start_s},
+    )
 
 
 def _named(run: ListedRun, name: str) -> ListedRun:
