@@ -36,6 +36,19 @@ def test_runs_are_named_by_what_differs_and_damaged_ones_keep_a_line(folder):
     assert damaged.problem and "is damaged" in damaged.problem and damaged.outcome is None
 
 
+def test_looking_seals_nothing(make_run, tmp_path):
+    path = make_run(epochs=1)
+    left = make_run(epochs=1, outcome=None)
+    before = {run: sorted(file.name for file in run.iterdir()) for run in (path, left)}
+    outcomes = {run.path: run.outcome for run in list_runs(tmp_path).runs}
+    assert outcomes == {path: "completed", left: "killed"}
+    assert {run: sorted(file.name for file in run.iterdir()) for run in before} == before
+    found = list_runs(tmp_path)
+    assert found.notes == ("2 runs keep no figures yet; trainload analyse works them out",)
+    (path / "steps.parquet").write_bytes(b"no table")
+    assert [run.problem for run in list_runs(tmp_path).runs] == [None, None]
+
+
 def test_filters_and_sorting(folder):
     assert [r.name for r in list_runs(folder, where={"outcome": "FAIL*"}).runs] == ["own/train"]
     kept = list_runs(folder, where={"model": "mlp"}, sort="step_s", reverse=True)
@@ -53,7 +66,8 @@ def test_the_verb_prints_lines_and_json(folder, capsys):
     assert run_app(["ls", str(folder), "--sort", "step_s"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["run", "outcome", "when"]
-    assert lines[1].startswith("mlp cpu0-0  completed")
+    order = [line.partition("  ")[0] for line in lines]
+    assert order.index("mlp cpu0-0") < order.index("mlp cpu0-1") < order.index("broken")
     assert "it broke" in next(line for line in lines if line.startswith("own/train"))
     assert "cannot be read" in next(line for line in lines if line.startswith("broken"))
     assert run_app(["ls", str(folder), "model=mlp", "--json"]) == 0

@@ -185,6 +185,19 @@ def test_a_study_is_ranked_within_its_factors_and_planned_cells_are_missed(make_
     assert ranking.best.filter(width="2")["standing"].item() == "no contest"
 
 
+def test_facts_may_be_called_as_columns_are(tmp_path):
+    for value in ("x", "y"):
+        file = tmp_path / f"{value}.csv"
+        file.write_text(
+            f"hardware_config,framework,model,total_time_s\ns,{value},m,1{value == 'y':d}\n"
+        )
+        trainload.import_runs(
+            "edge-results", file, out=tmp_path / "runs", config={"best": "1", "run": value}
+        )
+    ranking = trainload.rank(tmp_path / "runs", within=["best_level"])
+    assert ranking.best["best"].to_list()[0] == "x" and ranking.best["best_level"][0] == "1"
+
+
 def test_the_verb_prints_text_markdown_json_and_csv(edge, capsys, tmp_path):
     assert run_app(["rank", str(edge)]) == 0
     text = capsys.readouterr().out

@@ -36,7 +36,7 @@ def test_the_cpu_is_calibrated_and_its_file_is_found(capsys):
         (["--seconds", "0"], "must lie between"),
         (["--python", "/no/such/python"], "no such interpreter"),
         (["--out", "/"], "name another file"),
-        (["--out", "/dev/null/c.json"], "cannot write into /dev/null"),
+        (["--out", "/dev/null/c.json"], "cannot write /dev/null"),
     ],
 )
 def test_wrong_words_get_one_line(words, said, capsys):

@@ -274,7 +274,7 @@ def test_hostile_files_get_one_line_and_leave_nothing(kind, data, write, tmp_pat
 
 def test_what_is_no_plain_file_and_what_cannot_be_meant(write, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for place in (tmp_path / "pipe", tmp_path, tmp_path / "none", "/dev/zero"):
+    for place in (tmp_path / "pipe", tmp_path, tmp_path / "none", "/dev/zero", "/proc/self/mem"):
         with pytest.raises(TrainloadError):
             trainload.import_runs("edge-results", place, out=tmp_path / "runs")
     table = write("t.csv", "hardware_config,framework,model,odd\ns,f,m,3\n")

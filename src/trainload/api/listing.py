@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from trainload.errors import TrainloadError, UsageError
-from trainload.record import load_manifest
-from trainload.record.figures import load_figures
+from trainload.record import open_run
+from trainload.record.figures import RunFigures, load_figures
 from trainload.record.layout import MANIFEST
 
-MOST_FOLDERS = 100_000
-"""Folders that are looked into; of more, the rest is said to be left out."""
+MOST_FOLDERS = 20_000
+"""Folders beside runs that are looked into; of more, the rest is said to be left out."""
 DEEPEST = 8
+_NO_FILES = ("/proc", "/sys", "/dev")
 _OWN = ("name", "outcome", "created", "study", "imported", "path")
 
 
@@ -38,8 +39,8 @@ class ListedRun:
     facts: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     problem: str | None = None
-    has_figures: bool = True
-    """Whether figures were kept with it; what it cost is not known here without them."""
+    kept: bool = False
+    """Whether its figures were kept at sealing; without them only run.json was asked."""
 
     def value(self, key: str) -> Any:
         """What stands under a key: of the run itself, a fact or a metric; None where nothing."""
@@ -116,6 +117,9 @@ def list_runs(
     if where:
         _check_keys(where, whole, "filter")
         studies = []
+    bare = sum(not run.kept and run.outcome is not None for run in kept)
+    if bare:
+        notes.append(f"{bare:,} runs keep no figures yet; trainload analyse works them out")
     names = distinguish_facts(
         [run.facts or {"model": run.name} for run in kept],
         [(run.created or "", str(run.path)) for run in kept],
@@ -123,8 +127,6 @@ def list_runs(
     found = [_named(run, name) for run, name in zip(kept, names, strict=True)]
     if sort is not None:
         _check_keys((sort,), whole, "sort by")
-    if bare := sum(not run.has_figures and run.problem is None for run in kept):
-        notes.append(f"of {bare:,} runs no figures are kept; trainload seal RUN makes them")
     return Listing(
         runs=tuple(_sorted(found, sort, reverse)),
         studies=tuple(_read_study(path) for path in studies),
@@ -177,7 +179,8 @@ def _find(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
     waiting = [(folder, 0)]
     while waiting and seen < MOST_FOLDERS:
         here, depth = waiting.pop()
-        seen += 1
+        if str(here) in _NO_FILES:
+            continue
         try:
             with os.scandir(here) as entries:
                 inside = [(e.name, e.is_dir(follow_symlinks=False)) for e in entries]
@@ -187,6 +190,7 @@ def _find(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
         if MANIFEST in names:
             runs.append(here)
             continue
+        seen += 1
         if CELLS in names:
             studies.append(here)
         further = [here / name for name, is_dir in inside if is_dir and not name.startswith(".")]
@@ -203,27 +207,10 @@ def _find(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
 
 
 def _read_run(path: Path) -> ListedRun:
-    """From the figures kept with a run; where there are none, its manifest alone: listing writes
-    nothing and reads no table."""
-    from trainload.analyse.study.figures import facts_of, told_facts
+    from trainload.analyse.study.figures import told_facts
 
     try:
-        figures = load_figures(path)
-        if figures is None:
-            manifest = load_manifest(path)
-            levels = {} if manifest.study is None else manifest.study.factors
-            told = {name: value for name, value in facts_of(manifest) if value is not None}
-            return ListedRun(
-                name=path.name,
-                path=path,
-                outcome=manifest.outcome,
-                outcome_reason=manifest.outcome_reason,
-                created=manifest.created,
-                study=None if manifest.study is None else manifest.study.study,
-                imported=None if manifest.imported is None else manifest.imported.kind,
-                facts={**told, **levels},
-                has_figures=False,
-            )
+        figures = load_figures(path) or _figures_of_manifest(path)
     except TrainloadError as error:
         return ListedRun(name=path.name, path=path, problem=" ".join(str(error).split()))
     return ListedRun(
@@ -236,6 +223,29 @@ def _read_run(path: Path) -> ListedRun:
         imported=figures.imported,
         facts=told_facts(figures),
         metrics=figures.metrics,
+        kept=bool(figures.run_sha256),
+    )
+
+
+def _figures_of_manifest(path: Path) -> RunFigures:
+    """What run.json alone tells: looking at a folder closes, seals and works out nothing in it."""
+    from trainload.analyse.study.figures import facts_of
+
+    manifest = open_run(path, seal=False).manifest
+    clock, cell = manifest.clock, manifest.study
+    return RunFigures(
+        run_sha256="",
+        run_id=manifest.run_id or path.name,
+        created=manifest.created,
+        imported=None if manifest.imported is None else manifest.imported.kind,
+        outcome=manifest.outcome,
+        outcome_reason=manifest.outcome_reason,
+        study=None if cell is None else cell.study,
+        factors={} if cell is None else dict(cell.factors),
+        facts=dict(facts_of(manifest)),
+        metrics={}
+        if clock is None or clock.end_s is None
+        else {"duration_s": clock.end_s - clock.start_s},
     )
 
 

@@ -21,6 +21,13 @@ FIRST = ("model", "setting")
 _NEVER = ("framework_version", "script.sha256", "script.masked")
 """Facts that follow from others or are no choice of whoever ran it."""
 _MOST_GRID = 10_000
+_TAKEN = frozenset((
+    "metric", "standing", "best", "next", "value", "next_value", "difference",
+    "difference_fraction", "low_fraction", "high_fraction", "runs", "next_runs", "undecided",
+    "absent", "doubtful", "n", "median", "origin", "reason", "run", "source", "energy_wh",
+    "power_times_time_wh", "contradicts", "over", "on_front", "beaten_by", "level",
+))  # fmt: skip
+"""Columns of the tables: a fact of such a name is called `name_level` there."""
 
 Levels = tuple[str, ...]
 Origin = Literal["measured", "imported", "measured and imported"]
@@ -79,9 +86,9 @@ def as_ranked(run: Measured) -> RankedRun | None:
         return None
     return RankedRun(
         run=run.run,
-        levels={name: level_text(value) for name, value in told_facts(figures).items()},
+        levels={_free(name): level_text(value) for name, value in told_facts(figures).items()},
         metrics=figures.metrics,
-        factors=tuple(figures.factors),
+        factors=tuple(map(_free, figures.factors)),
         given=frozenset(figures.given),
         energy_source=figures.energy_source,
         imported=figures.imported is not None,
@@ -118,7 +125,7 @@ def group_runs(
     reasons: dict[tuple[Levels, str], str] = {}
     of_study = all(run.factors for run in runs)
     for cell in planned if of_study else ():
-        told = {name: level_text(value) for name, value in cell.factors.items()}
+        told = {_free(name): level_text(value) for name, value in cell.factors.items()}
         if by in told:
             key = tuple(told.get(name, "–") for name in chosen)
             contests.setdefault(key, {})
@@ -143,6 +150,10 @@ def group_runs(
         reasons=reasons,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _free(name: str) -> str:
+    return f"{name}_level" if name in _TAKEN else name
 
 
 def _no_contest(runs: Sequence[RankedRun], by: str, levels: Sequence[str]) -> str:

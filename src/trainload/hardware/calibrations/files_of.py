@@ -65,8 +65,10 @@ def save_calibration(calibration: Calibration, path: Path | None = None) -> Path
 def check_place(path: Path | None = None) -> None:
     """HardwareFileError where a calibration could not be saved there; makes nothing."""
     folder = calibrations_folder() if path is None else path.parent
-    above = next((one for one in (folder, *folder.parents) if one.exists()), folder)
-    if not above.is_dir() or not os.access(above, os.W_OK) or (path and path.is_dir()):
+    # Those of os.path also answer for names that no file can have.
+    above = next((one for one in (folder, *folder.parents) if os.path.exists(one)), folder)  # noqa: PTH110
+    taken = path is not None and os.path.isdir(path)  # noqa: PTH112
+    if not os.path.isdir(above) or not os.access(above, os.W_OK) or taken:  # noqa: PTH112
         raise HardwareFileError(f"cannot write {path or folder}; name another file: --out FILE")
 
 

@@ -41,8 +41,11 @@ def digest_of(path: Path) -> str:
     """SHA-256 of a file's bytes."""
     digest = hashlib.sha256()
     with open_source(path) as file:
-        while piece := file.read(_PIECE_BYTES):
-            digest.update(piece)
+        try:
+            while piece := file.read(_PIECE_BYTES):
+                digest.update(piece)
+        except OSError as error:
+            raise UsageError(f"cannot import {path}: {error.strerror}") from error
     return digest.hexdigest()
 
 

@@ -15,7 +15,12 @@ def time_rows(summary: RunSummary) -> list[Row]:
     step = summary.step_time
     return [
         ("duration", render_seconds(summary.duration_s)),
-        ("training time", f"{render_seconds(summary.training_s)} in {summary.steps:,} steps"),
+        (
+            "training time",
+            f"{render_seconds(summary.training_s)} in {summary.steps:,} steps"
+            if summary.steps
+            else f"{MISSING} (no step was seen)",
+        ),
         ("step time", f"{render_seconds(step.median_s)} (median, {render_warmup(summary)})"),
         ("throughput", render_throughput(summary)),
         (

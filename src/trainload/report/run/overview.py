@@ -12,7 +12,7 @@ from trainload.report.run.rows import (
 )
 from trainload.report.run.view import RunView
 from trainload.report.wording import render_energy, render_outcome, render_overhead, render_sentence
-from trainload.units import render_bytes, render_percent, render_seconds
+from trainload.units import MISSING, render_bytes, render_percent, render_seconds
 
 _BADGES: Mapping[str | None, str] = {"completed": "good", None: "open"}
 
@@ -56,7 +56,9 @@ def cards_of(summary: RunSummary) -> list[tuple[str, str, str]]:
     step, best = summary.step_time, summary.best
     cards = [
         ("Duration", render_seconds(summary.duration_s), "monotonic clock"),
-        ("Training", render_seconds(summary.training_s), f"{summary.steps:,} steps, measured"),
+        ("Training", render_seconds(summary.training_s), f"{summary.steps:,} steps, measured")
+        if summary.steps
+        else ("Training", MISSING, "no step was seen"),
         (
             "Step time",
             render_seconds(step.median_s),
