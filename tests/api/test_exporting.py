@@ -6,12 +6,11 @@ import struct
 import polars as pl
 import pytest
 
-from trainload.api.exporting import KINDS, export, plots_of
+from trainload.api.exporting import IMAGES, KINDS, TABLES, TOOLS, export, plots_of
 from trainload.cli.app import run_app
 from trainload.errors import MissingPart, UsageError
-from trainload.report.export import save_image
-
-TOOLS = {"mlflow": "mlflow", "tensorboard": "tensorboard", "wandb": "wandb"}
+from trainload.integrations.exporters import EXPORTERS
+from trainload.report.export import IMAGE_KINDS, TABLE_KINDS, save_image
 
 
 def needs(library):
@@ -23,6 +22,10 @@ def needs(library):
 @pytest.fixture
 def run(make_run):
     return make_run(epochs=2, hostile=True)
+
+
+def test_the_kinds_are_those_that_can_be_written():
+    assert (*TABLE_KINDS,) == TABLES and IMAGE_KINDS == IMAGES and (*EXPORTERS,) == TOOLS
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "markdown", "latex"])
@@ -50,7 +53,8 @@ def test_the_tables_of_a_folder_of_runs(make_run, tmp_path, capsys):
 def test_what_cannot_be_exported_is_said_in_one_line(run, tmp_path, capsys):
     out = ["--out", str(tmp_path / "out")]
     assert run_app(["export", str(run), "--to", "excel", *out]) == 2
-    assert all(kind in capsys.readouterr().err for kind in KINDS[:1])
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and all(kind in said for kind in KINDS)
     assert run_app(["export", str(run), "--to", "png", *out]) == 2
     assert "cpu-load" in capsys.readouterr().err
     assert run_app(["export", str(run), "--to", "png", "--plot", "cpu", *out]) == 2
@@ -69,7 +73,7 @@ def test_a_tool_that_is_not_installed_is_named_with_what_installs_it(
     monkeypatch.setattr(
         importlib.util,
         "find_spec",
-        lambda name, *a: None if name == TOOLS[tool] else real(name, *a),
+        lambda name, *a: None if name == tool else real(name, *a),
     )
     with pytest.raises(MissingPart, match=rf"pip install 'trainload\[{tool}\]'"):
         export(run, to=tool, out=tmp_path / "out")

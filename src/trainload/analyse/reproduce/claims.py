@@ -74,8 +74,6 @@ class ClaimFile:
     source: str
     quick: str
     """Why the quick form cannot decide the claims that need the whole one."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """Names of metrics for people, where the report has none."""
     claims: tuple[Claim, ...]
 
 
