@@ -177,8 +177,11 @@ def _render_missing(many: ManyRuns) -> str:
             f"{len(cells)} {clean_text(reason)[:80]}" for reason, cells in list(reasons.items())[:3]
         )
         blocks.append(render_details(f"{len(rows)} cells are missing: {told}", table + more))
-    lines = (*_partly_told(many), *(f"{name}: {why}" for name, why in many.problems), *many.notes)
+    lines = (*_partly_told(many), *many.notes)
     blocks += [f'<p class="quiet">{escape(render_sentence(line))}</p>' for line in lines]
+    if many.problems:
+        items = "".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in many.problems)
+        blocks.append(f'<div class="warnings"><h3>Not read</h3><ul>{items}</ul></div>')
     return "".join(blocks)
 
 
