@@ -155,7 +155,7 @@ def test_a_bad_run_is_one_line_in_the_page_of_the_others(
     assert run_app(["report", str(sealed), str(bad), "--html", str(page)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     text = page.read_text()
-    assert "<h2>Not read</h2><ul><li>bad: " in text and "steps.parquet is damaged" in text
+    assert "<h3>Not read</h3><ul><li>bad: " in text and "steps.parquet is damaged" in text
     assert 'id="run-1"' in text and 'id="run-2"' not in text
 
 

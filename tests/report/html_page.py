@@ -13,7 +13,7 @@ def page_of(*paths):
     if len(paths) == 1 and (paths[0] / "run.json").exists():
         run = open_run(paths[0])
         return render_html(run, summarise_run(run))
-    return render_many(many_runs(find_runs(paths)))
+    return render_many(many_runs(find_runs(paths))).text
 
 
 class Page(HTMLParser):

@@ -5,7 +5,15 @@ No file, no device and no drawing here; polars is imported when a function is ca
 
 from trainload.analyse.columns import ColumnSummary, CounterSummary, summarise_columns
 from trainload.analyse.course import Course
-from trainload.analyse.curves import Curve, CurveSet, Grid, epoch_curves, loss_curve, sample_curves
+from trainload.analyse.curves import (
+    Curve,
+    CurveSet,
+    Grid,
+    epoch_curves,
+    loss_curve,
+    sample_curves,
+    step_curves,
+)
 from trainload.analyse.energy import EnergySummary, summarise_energy, trapezoid_j
 from trainload.analyse.epochs import EpochScore
 from trainload.analyse.headline import headline_row, headline_table
@@ -42,6 +50,7 @@ __all__ = [
     "loss_curve",
     "moving_average",
     "sample_curves",
+    "step_curves",
     "summarise_columns",
     "summarise_energy",
     "summarise_run",

@@ -112,6 +112,34 @@ def loss_curve(
     return CurveSet(grids=(grid,), curves=tuple(curves))
 
 
+def step_curves(
+    steps: pl.DataFrame,
+    *,
+    batch_size: int | None = None,
+    windows: Sequence[int] = WINDOWS,
+    points: int = MOST_POINTS,
+) -> CurveSet:
+    """Step time and examples a second at each step's end; a column without a value has none.
+
+    A step that does not tell its examples has those of a batch.
+    """
+    import polars as pl
+
+    if steps.is_empty():
+        return CurveSet()
+    examples = pl.col("examples").fill_null(pl.lit(batch_size, pl.Int64))
+    frame = steps.sort("end_s").select(
+        pl.col("end_s").alias("t_s"),
+        (pl.col("step") + 1).cast(pl.Float64).alias("iteration"),
+        "step_s",
+        (examples / pl.when(pl.col("step_s") > 0).then(pl.col("step_s"))).alias("examples_per_s"),
+        pl.lit(0).alias("segment"),
+    )
+    told = [c for c in ("step_s", "examples_per_s") if frame[c].count()]
+    grid, curves = _cut(frame, told, windows, points, 0)
+    return CurveSet(grids=(grid,), curves=tuple(curves))
+
+
 def epoch_curves(epochs: pl.DataFrame, steps: pl.DataFrame, columns: Sequence[str]) -> CurveSet:
     """Columns of the epochs table at each epoch's end, raw; a column without a value has none."""
     import polars as pl

@@ -78,10 +78,10 @@ def many_runs(found: Found) -> ManyRuns:
     from trainload.analyse.study import overview_of, tidy_study
     from trainload.report.many.view import ManyRuns, ShownRun
 
-    tidy = tidy_study(found.measured, found.planned)
+    tidy = tidy_study(found.measured, found.planned, fewest=True)
     opened, problems = _open(found.paths)
     notes: list[str] = []
-    layers = _layers(opened, notes)
+    layers = _layers(opened, notes, problems)
     runs: list[ShownRun] = [
         ShownRun(
             key=path.name, name=name, run=run, figures=one.figures, reason=one.reason, layers=traced
@@ -132,8 +132,10 @@ def _open(paths: Sequence[Path]) -> tuple[list[Run | None], list[tuple[str, str]
     return runs, problems
 
 
-def _layers(runs: Sequence[Run | None], notes: list[str]) -> list[RunLayers | None]:
-    """The attribution of the first runs that were traced; of those that cannot be read a note."""
+def _layers(
+    runs: Sequence[Run | None], notes: list[str], problems: list[tuple[str, str]]
+) -> list[RunLayers | None]:
+    """The attribution of the first runs that were traced; what cannot be read is a problem."""
     found: list[RunLayers | None] = []
     read = 0
     for run in runs:
@@ -146,7 +148,7 @@ def _layers(runs: Sequence[Run | None], notes: list[str]) -> list[RunLayers | No
             found.append(run.attribution)
         except TrainloadError as error:
             found.append(None)
-            notes.append(f"The layers of {clean_text(run.path.name)} cannot be read: {error}")
+            problems.append((run.path.name, str(error)))
     traced_runs = sum(run is not None and run.manifest.layers is not None for run in runs)
     if traced_runs > read:
         notes.append(f"Layers of {read} of {traced_runs} traced runs are shown.")

@@ -92,15 +92,15 @@ def _write_many(places: Sequence[Path], html: Path) -> int:
     from trainload.errors import RecordError
     from trainload.report import render_many
 
-    found = find_runs(places)
-    many = many_runs(found)
+    many = many_runs(find_runs(places))
     if many.problems and not many.is_study and all(shown.run is None for shown in many.runs):
         raise RecordError(many.problems[0][1])
-    write_page(html, render_many(many))
-    for _, words in many.problems:
+    page = render_many(many)
+    write_page(html, page.text)
+    for _, words in page.problems:
         complain(RecordError(words))
     typer.echo(str(html.resolve()))
-    return 2 if many.problems else 0
+    return 2 if page.problems else 0
 
 
 def _open_summed(paths: Sequence[Path]) -> tuple[list[Run], list[tuple[str, str]]]:

@@ -134,6 +134,7 @@ def _typed(found: pl.DataFrame, schema: Mapping[str, type], name: str) -> Sound:
     import polars as pl
 
     columns, missing = [], []
+    alien = True  # holds nothing that was asked for, so that only literals would be selected
     for column, kind in schema.items():
         dtype = pl.Int64 if kind is int else pl.Float64
         held = found.schema.get(column)
@@ -141,15 +142,15 @@ def _typed(found: pl.DataFrame, schema: Mapping[str, type], name: str) -> Sound:
             columns.append(pl.lit(None, dtype).alias(column))
             missing += [] if column in _NO_NEED else [column]
             continue
+        alien = False
         value = pl.col(column).cast(pl.Float64, strict=False)
         value = pl.when(value.is_finite() & (value.abs() < _LARGEST)).then(
             pl.col(column) if kind is int else value
         )
         columns.append(value.cast(dtype, strict=False).alias(column))
-    frame = found.with_columns(columns).select(list(schema))
-    before = found.null_count()
+    frame = found.with_columns(columns).select(list(schema)) if alien else found.select(columns)
     gone = {
-        column: frame[column].null_count() - before[column][0]
+        column: frame[column].null_count() - found[column].null_count()
         for column in frame.columns
         if column in found.columns and column not in missing
     }

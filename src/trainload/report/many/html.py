@@ -6,7 +6,7 @@ Puts the sections together; of few runs each stands in full below, of many one i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from trainload.analyse import summarise_run
 from trainload.errors import TrainloadError
@@ -44,13 +44,21 @@ _AXIS: Choice = (
 )
 
 
-def render_many(many: ManyRuns) -> str:
-    """The text of the page; MissingPart where plotly is not installed."""
+@dataclass(frozen=True, kw_only=True)
+class ManyPage:
+    """A finished page, and what of its runs could not be read: the name, and why."""
+
+    text: str
+    problems: Sequence[tuple[str, str]]
+
+
+def render_many(many: ManyRuns) -> ManyPage:
+    """The page of many runs or a study; MissingPart where plotly is not installed."""
     curves = curves_of(many)
     many = replace(many, problems=(*many.problems, *curves.problems))
     layers = layers_data(many)
     articles, drawn = _full_runs(many)
-    return render_page(
+    text = render_page(
         title=many.title,
         skip="Skip to the report",
         top=_render_top(many, curves, layers=bool(layers), full=bool(articles)),
@@ -83,6 +91,7 @@ def render_many(many: ManyRuns) -> str:
         styles=("report.css", "many.css"),
         scripts=("look.js", "tables.js", "report.js", "curves.js", "many.js"),
     )
+    return ManyPage(text=text, problems=many.problems)
 
 
 def _render_top(many: ManyRuns, curves: ManyCurves, *, layers: bool, full: bool) -> str:
@@ -132,7 +141,7 @@ def _render_curves(many: ManyRuns, curves: ManyCurves) -> str:
         thinned = (
             f" Up to {curves.readings:,} readings of a series are thinned to at most "
             f"{curves.points} points; each keeps the lowest, the mean and the highest of its "
-            "readings, so no spike is lost."
+            "readings, so no spike is lost. A window w smaller than a point is drawn as the point."
         )
     told = (
         "The bold line is the mean over the runs of a level, smoothed over w readings; bands "

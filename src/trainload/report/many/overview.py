@@ -47,7 +47,7 @@ def _compared(many: ManyRuns) -> str:
     ]
     if not parts:
         return "There is one cell: nothing differs between its runs but chance."
-    return f"Compared: {' × '.join(parts)}."
+    return f"Compared: {' × '.join(parts)}. What else differs stands under Configuration."
 
 
 def _named(levels: object) -> str:
@@ -124,6 +124,7 @@ def _render_cards(many: ManyRuns) -> str:
     told = ", ".join(f"{count} {word}" for word, count in outcomes.most_common())
     cells = many.tidy.frame["cell"].n_unique() if many.runs else 0
     missing = many.tidy.missing.height
+    lacking = f"{missing} without a run that counts" if missing else "each with a run that counts"
     spent = [
         shown.figures.metrics["duration_s"]
         for shown in many.runs
@@ -132,7 +133,7 @@ def _render_cards(many: ManyRuns) -> str:
     cards = [
         ("Runs", f"{len(many.runs):,}", told or "none"),
         ("Counted", f"{counted:,}", "completed and not doubted"),
-        ("Cells", f"{max(many.planned, cells):,}", f"{missing} without a run that counts"),
+        ("Cells", f"{max(many.planned, cells):,}", lacking),
         ("Time of all runs", render_seconds(sum(spent)) if spent else MISSING, "one after another"),
     ]
     items = "".join(
@@ -177,8 +178,11 @@ def _render_missing(many: ManyRuns) -> str:
             f"{len(cells)} {clean_text(reason)[:80]}" for reason, cells in list(reasons.items())[:3]
         )
         blocks.append(render_details(f"{len(rows)} cells are missing: {told}", table + more))
-    lines = (*_partly_told(many), *(f"{name}: {why}" for name, why in many.problems), *many.notes)
+    lines = (*_partly_told(many), *many.notes)
     blocks += [f'<p class="quiet">{escape(render_sentence(line))}</p>' for line in lines]
+    if many.problems:
+        items = "".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in many.problems)
+        blocks.append(f'<div class="warnings"><h3>Not read</h3><ul>{items}</ul></div>')
     return "".join(blocks)
 
 

@@ -14,9 +14,15 @@ def render_training(view: RunView) -> str:
     return _render_plots(view, "Training", view.plots.training, 0, _no_training(view))
 
 
+def render_speed(view: RunView) -> str:
+    """Step time and throughput over time; empty without a step."""
+    first = len(view.plots.training)
+    return _render_plots(view, "Speed", view.plots.speed, first, "") if view.plots.speed else ""
+
+
 def render_loads(view: RunView) -> str:
     """What the meters read over time."""
-    first = len(view.plots.training)
+    first = len(view.plots.training) + len(view.plots.speed)
     return _render_plots(view, "Loads", view.plots.loads, first, "No sample was taken.")
 
 

@@ -15,6 +15,7 @@ from trainload.analyse import (
     epoch_curves,
     loss_curve,
     sample_curves,
+    step_curves,
 )
 from trainload.analyse.attribution.types import RunLayers
 from trainload.analyse.curves import MOST_POINTS
@@ -126,10 +127,11 @@ class RunPlots:
 
     loads: tuple[Figure, ...]
     training: tuple[Figure, ...]
+    speed: tuple[Figure, ...]
     bands: tuple[str, ...]
     """Names of the shaded stretches, in the order of their colours."""
     data: Mapping[str, Any]
-    """`figures` stand in the order of `training`, then `loads`, then those of `layers`."""
+    """`figures` stand in the order of `training`, `speed`, `loads`, then those of `layers`."""
     layers: tuple[RankPlots, ...] = ()
     """What is drawn of the attribution, by rank."""
 
@@ -159,7 +161,11 @@ def plot_run(
             for columns, figure in _epoch_figures(run.epochs.columns)
         ),
     ]
+    rates = step_curves(run.steps, batch_size=run.manifest.batch_size, points=points)
+    told = {curve.column for curve in rates.curves}
+    speed = tuple(figure for figure in _RATES if told.issuperset(figure.columns))
     training = tuple(figure for curves, figure in sets if curves.curves)
+    sets += [(rates, figure) for figure in speed]
     bands, names = _bands(run, seconds)
     grids: list[dict[str, Any]] = []
     figure_data = []
@@ -179,6 +185,7 @@ def plot_run(
     return RunPlots(
         loads=loads,
         training=training,
+        speed=speed,
         bands=names,
         data={
             "time": f"time since the start ({unit})",
@@ -215,6 +222,12 @@ def _plot_layers(
         grids.append(grid_data(steps, run.steps, seconds))
         trees.append(icicle_data(rank, MOST_MODULES if at == 0 else MOST_MODULES_BESIDE))
     return tuple(found)
+
+
+_RATES = (
+    Figure(title="Step time", axis="s", columns=("step_s",)),
+    Figure(title="Throughput", axis="examples/s", columns=("examples_per_s",)),
+)
 
 
 def series_names(figure: Mapping[str, Any]) -> list[str]:
@@ -272,6 +285,7 @@ def _axis_unit(axis: str, curves: Sequence[Curve]) -> tuple[str, float]:
     units = {
         "bytes": (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)),
         "Hz": (("GHz", 1e9), ("MHz", 1e6)),
+        "s": (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)),
     }
     largest = max((v for c in curves for v in c.raw if v is not None), default=0.0)
     for unit, factor in units.get(axis, ()):

@@ -11,6 +11,7 @@ _SECTIONS = (
     "run.overview:render_log_tail",
     "layers.html:render_layers_section",
     "run.curves:render_training",
+    "run.curves:render_speed",
     "run.curves:render_loads",
     "run.energy:render_energy_section",
     "run.details:render_details_section",
