@@ -10,24 +10,22 @@ import pytest
 from layers_samples import make_layers, module_paths
 
 import trainload
-from conftest import HOSTILE
 from trainload.api.comparing import compare, compare_all
 from trainload.cli.app import run_app
 from trainload.errors import UsageError
 from trainload.record.layout import MANIFEST
 
 FACTORS = (0.99, 1.0, 1.01, 1.005)
+HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m\u202e&\"'"
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
+def folders(tmp_path_factory, write_one):
     """Two folders of four runs, the second a fifth slower; a study's folder with both as cells."""
-    from conftest import RunOptions, write_run
-
     root = tmp_path_factory.mktemp("compared")
     for name, step_s in (("a", 0.05), ("b", 0.06)):
         for factor in FACTORS:
-            path = write_run(root / name, RunOptions(epochs=1, step_s=step_s * factor, rate_hz=2.0))
+            path = write_one(root / name, epochs=1, step_s=step_s * factor, rate_hz=2.0)
             trainload.load(path)
     return root
 
