@@ -124,6 +124,7 @@ def _render_cards(many: ManyRuns) -> str:
     told = ", ".join(f"{count} {word}" for word, count in outcomes.most_common())
     cells = many.tidy.frame["cell"].n_unique() if many.runs else 0
     missing = many.tidy.missing.height
+    lacking = f"{missing} without a run that counts" if missing else "each with a run that counts"
     spent = [
         shown.figures.metrics["duration_s"]
         for shown in many.runs
@@ -132,7 +133,7 @@ def _render_cards(many: ManyRuns) -> str:
     cards = [
         ("Runs", f"{len(many.runs):,}", told or "none"),
         ("Counted", f"{counted:,}", "completed and not doubted"),
-        ("Cells", f"{max(many.planned, cells):,}", f"{missing} without a run that counts"),
+        ("Cells", f"{max(many.planned, cells):,}", lacking),
         ("Time of all runs", render_seconds(sum(spent)) if spent else MISSING, "one after another"),
     ]
     items = "".join(
