@@ -61,11 +61,13 @@ def thin_samples(
     None where no column has one. Stretches are of equal time; each keeps its lowest, its highest
     and its mean reading, so that no spike is lost.
     """
-    present = [c for c in columns if c in samples.columns and samples[c].count()]
-    if not present or samples.is_empty():
+    present = [
+        c for c in columns if c in samples.columns and samples[c].null_count() < len(samples)
+    ]
+    if not present:
         return None
-    frame = samples if samples["t_s"].is_sorted() else samples.sort("t_s")
-    return _thin(frame, "t_s", present, _step_ends(steps), points)
+    table = {name: _numbers(samples[name]) for name in present}
+    return _thin(_numbers(samples["t_s"]), table, _step_ends(steps), points)
 
 
 def thin_steps(
@@ -75,32 +77,45 @@ def thin_steps(
 
     A step that does not tell its examples has those of a batch.
     """
-    import polars as pl
+    import numpy as np
 
     if steps.is_empty():
         return None
-    examples = pl.col("examples").fill_null(pl.lit(batch_size, pl.Int64))
-    rate = examples / pl.when(pl.col("step_s") > 0).then(pl.col("step_s"))
-    frame = steps.sort("end_s").with_columns(rate.alias("examples_per_s"))
-    wanted = [c for c in ("step_s", "examples_per_s", "loss") if frame[c].count()]
-    return _thin(frame, "end_s", wanted, _step_ends(steps), points)
+    step_s, examples = _numbers(steps["step_s"]), _numbers(steps["examples"])
+    if batch_size is not None:
+        examples = np.where(np.isnan(examples), batch_size, examples)
+    rate = examples / np.where(step_s > 0, step_s, np.nan)
+    table = {"step_s": step_s, "examples_per_s": rate, "loss": _numbers(steps["loss"])}
+    told = {name: values for name, values in table.items() if not np.isnan(values).all()}
+    return _thin(_numbers(steps["end_s"]), told, _step_ends(steps), points)
+
+
+def _numbers(series: pl.Series) -> Array:
+    """A column as floats, NaN where it is null; by numpy, since polars wakes its threads."""
+    import numpy as np
+
+    found: Array = np.asarray(series.to_numpy(), dtype=np.float64)
+    return found
 
 
 def _step_ends(steps: pl.DataFrame) -> Array:
+    """The first step's start and the end of every step, in order; nothing without steps."""
     import numpy as np
 
-    ends = np.sort(steps["end_s"].to_numpy()) if not steps.is_empty() else np.empty(0)
-    start = steps["start_s"].min() if not steps.is_empty() else None
-    return np.concatenate([[float(start)], ends]) if isinstance(start, float) else np.empty(0)
+    if steps.is_empty():
+        return np.empty(0)
+    ends, starts = _numbers(steps["end_s"]), _numbers(steps["start_s"])
+    marks: Array = np.concatenate([[starts.min()], np.sort(ends)])
+    return marks
 
 
-def _thin(
-    frame: pl.DataFrame, key: str, columns: Sequence[str], marks: Array, points: int
-) -> ThinSeries:
+def _thin(times: Array, table: Mapping[str, Array], marks: Array, points: int) -> ThinSeries:
     import numpy as np
 
-    times: Array = frame[key].to_numpy().astype(np.float64)
-    values = frame.select(columns).cast(_float()).to_numpy()
+    values: Array = np.stack(list(table.values())).T
+    if (np.diff(times) < 0).any():
+        order = np.argsort(times, kind="stable")
+        times, values = times[order], values[order]
     missing = np.isnan(values)
     # Most tables have no hole, and then everything is quicker.
     whole = not missing.any()
@@ -133,7 +148,7 @@ def _thin(
                 seldom=bool(seldom[at]),
                 span=spans[at],
             )
-            for at, name in enumerate(columns)
+            for at, name in enumerate(table)
         },
     )
 
@@ -198,9 +213,3 @@ def _iterations(times: Array, marks: Array) -> Array:
     outside = (times < marks[0]) | (times > marks[-1])
     finished[outside] = np.nan
     return finished
-
-
-def _float() -> Any:
-    import polars as pl
-
-    return pl.Float64

@@ -7,8 +7,10 @@ from html_page import Page, page_of
 from study_samples import grid
 
 from trainload.analyse.study import Finding
+from trainload.cli.app import run_app
 from trainload.report.many import curves
 from trainload.report.many.overview import render_change, render_finding
+from trainload.report.wording import render_name
 
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m\u202e&\"'"
 
@@ -140,3 +142,23 @@ def test_an_undecided_finding_begins_with_a_tilde():
     assert "one run of each says nothing" in told
     tied = Finding(kind="best", metric="step_s", cell="a", value=0.1, n=3, tied=2, others=5)
     assert render_finding(tied).startswith("~ Best step time: a with 100 ms (n = 3); 2 of 5")
+
+
+def test_the_verb_takes_a_study_and_tells_what_it_cannot_do(tmp_path, write_study, capsys):
+    study = write_study(tmp_path / "s", grid((16,), repetitions=1))
+    page = tmp_path / "page.html"
+    assert run_app(["report", str(study), "--html", str(page)]) == 0
+    assert capsys.readouterr().out.strip() == str(page)
+    assert "<h2>sample</h2>" in page.read_text(encoding="utf-8")
+    assert run_app(["report", str(study), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+    assert run_app(["report", str(study), "--csv", str(tmp_path / "tables")]) == 2
+    assert "--trace and --csv are for one run" in capsys.readouterr().err
+    assert run_app(["report", str(study / "runs"), "--html", str(page)]) == 0
+
+
+def test_names_that_people_use():
+    assert render_name("gpu0_load_fraction") == "GPU 0 load"
+    assert render_name("rapl_package_0_power_w") == "power of package 0 (RAPL)"
+    assert render_name("host_cpu12_load_fraction") == "core 12 load"
+    assert render_name("<b>own") == "<b>own"
