@@ -78,7 +78,7 @@ def many_runs(found: Found) -> ManyRuns:
     from trainload.analyse.study import overview_of, tidy_study
     from trainload.report.many.view import ManyRuns, ShownRun
 
-    tidy = tidy_study(found.measured, found.planned)
+    tidy = tidy_study(found.measured, found.planned, fewest=True)
     opened, problems = _open(found.paths)
     notes: list[str] = []
     layers = _layers(opened, notes, problems)

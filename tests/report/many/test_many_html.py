@@ -162,3 +162,10 @@ def test_names_that_people_use():
     assert render_name("rapl_package_0_power_w") == "power of package 0 (RAPL)"
     assert render_name("host_cpu12_load_fraction") == "core 12 load"
     assert render_name("<b>own") == "<b>own"
+
+
+def test_runs_of_no_study_are_told_apart_by_as_little_as_it_takes(make_run):
+    changes = {"framework": "jax", "software": {"framework_version": "0.10"}}
+    text = texts_of(page_of(make_run(epochs=1), make_run(epochs=2), make_run(changes=changes)))
+    assert "Compared: framework (jax, torch) × epochs (1, 2, 3)." in text
+    assert "framework_version" in text  # under Configuration

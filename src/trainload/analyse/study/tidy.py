@@ -60,11 +60,17 @@ class TidyStudy:
         return self.frame.filter("counts")
 
 
-def tidy_study(runs: Sequence[Measured], planned: Sequence[PlannedCell] = ()) -> TidyStudy:
-    """The frame of some runs; factors are those of their study, else what differs between them."""
+def tidy_study(
+    runs: Sequence[Measured], planned: Sequence[PlannedCell] = (), *, fewest: bool = False
+) -> TidyStudy:
+    """The frame of some runs; factors are those of their study, else what differs between them.
+
+    With `fewest`, of what differs only as much as tells the runs apart: a setting that goes with
+    those before it, as a version goes with its framework, is no factor of its own.
+    """
     import polars as pl
 
-    factors = _factor_names(runs, planned)
+    factors = _factor_names(runs, planned, fewest=fewest)
     metrics = sorted({m for r in runs if r.figures for m in r.figures.metrics} - set(factors))
     rows = [_row(run, factors) for run in runs]
     repeated: Counter[str] = Counter()
@@ -90,14 +96,32 @@ def tidy_study(runs: Sequence[Measured], planned: Sequence[PlannedCell] = ()) ->
     )
 
 
-def _factor_names(runs: Sequence[Measured], planned: Sequence[PlannedCell]) -> list[str]:
+def _factor_names(
+    runs: Sequence[Measured], planned: Sequence[PlannedCell], *, fewest: bool
+) -> list[str]:
     told = [r.figures.factors for r in runs if r.figures] + [cell.factors for cell in planned]
     names = list(dict.fromkeys(name for factors in told for name in factors))
     if names:
         return names
     facts = [run.figures.facts for run in runs if run.figures]
     every = dict.fromkeys(name for found in facts for name in found)
-    return [n for n in every if len({level_text(found.get(n)) for found in facts}) > 1]
+    differing = [n for n in every if len({level_text(found.get(n)) for found in facts}) > 1]
+    return _telling(differing, facts) if fewest else differing
+
+
+def _telling(names: Sequence[str], facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Those names that split the runs further than the ones before them do."""
+    kept: list[str] = []
+    groups: list[tuple[str, ...]] = [()] * len(facts)
+    for name in names:
+        finer = [
+            (*group, level_text(found.get(name)))
+            for group, found in zip(groups, facts, strict=True)
+        ]
+        if len(set(finer)) > len(set(groups)):
+            kept.append(name)
+            groups = finer
+    return kept
 
 
 def level_text(value: Any) -> str:

@@ -47,7 +47,7 @@ def _compared(many: ManyRuns) -> str:
     ]
     if not parts:
         return "There is one cell: nothing differs between its runs but chance."
-    return f"Compared: {' × '.join(parts)}."
+    return f"Compared: {' × '.join(parts)}. What else differs stands under Configuration."
 
 
 def _named(levels: object) -> str:
