@@ -111,7 +111,8 @@ def _metrics(study: TidyStudy) -> tuple[str, ...]:
     counted = study.counted
     known = {m for m in study.metrics if counted[m].count()}
     # A larger batch takes longer by itself: what it brings is told by the examples it trains.
-    first = ("examples_per_s", *_TIMES) if "batch_size" in study.factors else _TIMES
+    sizes = counted["batch_size"].n_unique() if "batch_size" in counted.columns else 1
+    first = ("examples_per_s", *_TIMES) if sizes > 1 else _TIMES
     leading = [m for m in first if m in known][:1]
     beside = [next((m for m in group if m in known), None) for group in _BESIDE]
     return tuple(dict.fromkeys([*leading, *(m for m in beside if m is not None)]))

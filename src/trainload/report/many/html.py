@@ -141,7 +141,7 @@ def _render_curves(many: ManyRuns, curves: ManyCurves) -> str:
         thinned = (
             f" Up to {curves.readings:,} readings of a series are thinned to at most "
             f"{curves.points} points; each keeps the lowest, the mean and the highest of its "
-            "readings, so no spike is lost."
+            "readings, so no spike is lost. A window w smaller than a point is drawn as the point."
         )
     told = (
         "The bold line is the mean over the runs of a level, smoothed over w readings; bands "
