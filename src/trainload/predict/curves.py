@@ -22,7 +22,10 @@ HOST_FLOOR = "device time of small operations"
 _NEIGHBOURS = 12
 _LEAST_POINTS = 4
 _NEAR = 0.1
-_FLOOR_QUANTILE = 0.01
+_SMALLEST = 0.05
+"""Share of the points, those with the least work, whose usual time is what any call takes."""
+_FLOOR_MOST = 2.0
+"""The floor against the shortest call: where the smallest points are no longer small."""
 _DEVICE_FLOOR_S = 4e-6
 """What a kernel takes at least where a calibration only knows the host's time."""
 _RELATED = {
@@ -93,8 +96,9 @@ class Curves:
         works = [work for work, _ in points]
         dtypes = [usable_dtype(work.dtype, self.limits) or "float32" for work in works]
         seconds = np.array([one for _, one in points])
-        floor_s = float(np.quantile(seconds, _FLOOR_QUANTILE))
         placed = place(works, dtypes, self.limits)
+        least = np.argsort(placed.roofline_s)[: max(3, round(_SMALLEST * len(works)))]
+        floor_s = float(min(np.median(seconds[least]), _FLOOR_MOST * seconds.min()))
         return Curve(
             tree=cKDTree(placed.features),
             residuals=np.log(seconds / (floor_s + placed.roofline_s)),

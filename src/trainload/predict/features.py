@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 _TILE = (128, 64)
 """Rows and columns of the matrix that one block of threads usually computes."""
 _USUAL_S = 2e-5
-_SHAPE, _INTENSITY, _WASTE, _LENGTH, _SIDE, _PLACES = 0.3, 0.2, 1.0, 0.3, 1.5, 0.5
-"""Weights of the features in the distance between two pieces of work."""
+_PRODUCT = (0.6, 0.6, 0.6, 0.6, 0.2, 0.2, 1.0, 1.5, 0.5)
+_ROWS = (0.15, 0.15, 0.0, 0.0, 0.0, 0.4, 0.0, 0.0, 0.0)
+"""Weights of the features in the distance between two pieces of work: m, n, k, batch, moving over
+computing, roofline seconds, what tiles waste, side of a kernel, height of an image. Kernels of
+products are chosen by shape; of rows it matters how long they keep the device."""
 _POWER_SHARES = {"linear": 1.0, "bmm": 0.8}
 _OTHER_POWER_SHARE = 0.6
 """How much of a dense product's power a class draws: transforms and small tiles draw less."""
@@ -85,7 +88,9 @@ def place(works: Sequence[Work], dtypes: Sequence[str], limits: Limits) -> Place
         least.append(max(flops / saved / max(limits.peaks[used], 1.0), moved_s))
     columns = np.log(np.maximum(np.array(rows, dtype=float).reshape(-1, 9), 1e-12))
     columns[:, 5] -= np.log(_USUAL_S)
-    weights = [_SHAPE] * 4 + [_INTENSITY, _LENGTH, _WASTE, _SIDE, _PLACES]
+    weights = np.array([_PRODUCT if work.is_product else _ROWS for work in works])
     return Placed(
-        roofline_s=np.array(roofline), features=columns * weights, least_s=np.array(least)
+        roofline_s=np.array(roofline),
+        features=columns * weights.reshape(-1, 9),
+        least_s=np.array(least),
     )

@@ -30,6 +30,9 @@ _CORES = ((6.05, 64), (6.9, 128), (8.05, 64), (99.0, 128))
 _GENERATIONS = ((5.9, -1.0), (6.9, 0.0), (7.2, 2.0), (7.9, 2.3), (8.05, 2.8), (8.95, 3.2))
 """Architectures on a line: the closer, the more alike their kernels."""
 _CLOCK_HZ = 1.5e9
+_ECC_READS = 2.0
+"""Bandwidth that error correction takes where it lies in the memory itself, against the share of
+the memory that it takes: its bits are read beside the data, and written after being read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +42,7 @@ class Limits:
     peaks: dict[str, float]
     """FLOP/s by number type; only those that the entry states."""
     bandwidth: float
-    """Bytes a second."""
+    """Bytes a second, less what error correction in the memory itself takes."""
     powered: dict[str, float]
     """FLOP/s that the board's power allows on and on; the peak where no power is stated."""
     multiprocessors: float
@@ -64,6 +67,7 @@ def limits_of(device: Device) -> Limits | None:
                 peaks[dtype] = value
     if bandwidth is None or "float32" not in peaks:
         return None
+    bandwidth *= 1 - _ECC_READS * (device.value("ecc_memory_fraction") or 0.0)
     capability = device.value("compute_capability")
     cpu = device.kind == "CPU" or device.name.endswith("-cpu")
     mark = capability if capability is not None else 8.0
