@@ -91,7 +91,11 @@ def test_an_unknown_class_is_doubtful_but_finite():
     [
         ("conv", {"kernel": 1, "in_channels": 64, "out_channels": 64}, "pointwise_conv"),
         ("conv", {"kernel": 3, "in_channels": 64, "out_channels": 64}, "conv"),
-        ("conv", {"kernel": 3, "in_channels": 64, "out_channels": 64, "groups": 64}, "grouped_conv"),
+        (
+            "conv",
+            {"kernel": 3, "in_channels": 64, "out_channels": 64, "groups": 64},
+            "grouped_conv",
+        ),
         ("norm", {"channels": 3, "batch": 1}, "image_norm"),
         ("norm", {"rows": 3, "width": 1}, "norm"),
         ("copy", {"elements": 3, "from_host": 1}, "host_copy"),

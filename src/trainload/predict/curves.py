@@ -62,7 +62,7 @@ class Said:
     spread: Any
     floor_s: float
     exact: bool
-    """Whether it has points of that very class and type."""
+    """Whether it has points of that very class, and for products of that type."""
 
 
 class Curves:
@@ -105,10 +105,6 @@ class Curves:
             floor_s=floor_s,
         )
 
-    def has(self, work: Work) -> bool:
-        """Whether it has points of that very class and type."""
-        return (kind_of(work), work.dtype) in self._points
-
     def say(self, kind: str, dtype: str, features: Any) -> Said | None:
         """What it says of works of one kind and type; None where nothing is near enough."""
         import numpy as np
@@ -124,7 +120,9 @@ class Curves:
         found = curve.residuals[at]
         mean = (found * weights).sum(axis=1)
         spread = np.sqrt((((found - mean[:, None]) ** 2) * weights).sum(axis=1))
-        return Said(residual=mean, spread=spread, floor_s=curve.floor_s, exact=key == (kind, dtype))
+        # What only moves bytes moves them alike in every type.
+        exact = key == (kind, dtype) or (key[0] == kind and not is_product(kind))
+        return Said(residual=mean, spread=spread, floor_s=curve.floor_s, exact=exact)
 
     def device_floor_s(self, floor_s: float) -> float:
         """The floor without the host's share."""
@@ -153,6 +151,11 @@ def kind_of(work: Work) -> str:
     if name.startswith("norm") and "channels" in work.sizes:
         return f"image_{name}"
     return "host_copy" if work.sizes.get("from_host") else name
+
+
+def is_product(kind: str) -> bool:
+    """Whether works of the kind multiply matrices."""
+    return kind.removeprefix("pointwise_").removeprefix("grouped_") in PRODUCTS
 
 
 def _alike(kind: str) -> tuple[str, ...]:

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from trainload.predict.curves import Curves, Said, kind_of
+from trainload.predict.curves import Curves, Said, is_product, kind_of
 from trainload.predict.features import place
 from trainload.predict.limits import usable_dtype
-from trainload.predict.work import PRODUCTS
 
 if TYPE_CHECKING:
     from trainload.predict.limits import Limits
@@ -131,7 +130,7 @@ class Predictor:
         borrowed = 0.0 if exact[0][1].exact else _BORROWED
         # What a call takes at least is the host's and the driver's, of no architecture.
         floor_s = float(np.median([said.floor_s for _, said in exact]))
-        if borrowed and dtype != "float32" and _is_product(kind):
+        if borrowed and dtype != "float32" and is_product(kind):
             mean = mean + _MATRIX_RESIDUAL
         spread = np.sqrt(between + within + borrowed**2)
         return Said(residual=mean, spread=spread, floor_s=floor_s, exact=not borrowed), False
@@ -147,10 +146,6 @@ class Predictor:
 
     def _weight(self, other: Curves) -> float:
         return math.exp(-_ALIKE * abs(other.limits.generation - self._limits.generation))
-
-
-def _is_product(kind: str) -> bool:
-    return kind.removeprefix("pointwise_") in PRODUCTS
 
 
 def _with_floor(said: Said, curves: Curves, with_host: bool) -> Said:
