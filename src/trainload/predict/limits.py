@@ -19,8 +19,8 @@ _PEAKS = {
     "float16": ("fp16_flop_per_s",),
 }
 FLOAT32_J = 21e-12
-"""Joules of the whole board for a float32 FLOP in 16 nm: board power over the highest rate in the
-public tables is 21 to 23 pJ on P4, V100, T4 and A100 alike once scaled by `_NODES`."""
+"""Joules of the whole board for a float32 FLOP in 16 nm, as `board_joules` gives it for the boards
+of the public tables; bench/predict_ops.py fits it again without the device that it judges."""
 _MATRIX_UNIT = 0.12
 """Share of that for a FLOP in half precision on matrix units."""
 _NODES = ((5.9, 1.3), (6.9, 1.0), (7.9, 0.9), (8.05, 0.65), (8.8, 0.75), (99.0, 0.42))
@@ -56,8 +56,11 @@ class Limits:
         return float(peak * (self.powered[dtype] / peak) ** power_share)
 
 
-def limits_of(device: Device) -> Limits | None:
-    """The limits by the device's entry; None where it states no bandwidth or float32 peak."""
+def limits_of(device: Device, float32_j: float = FLOAT32_J) -> Limits | None:
+    """The limits by the device's entry; None where it states no bandwidth or float32 peak.
+
+    `float32_j` overrules the energy of a FLOP, for who fits it again without a device.
+    """
     bandwidth = device.value("bandwidth_bytes_per_s")
     peaks: dict[str, float] = {}
     for dtype, names in _PEAKS.items():
@@ -72,7 +75,7 @@ def limits_of(device: Device) -> Limits | None:
     cpu = device.kind == "CPU" or device.name.endswith("-cpu")
     mark = capability if capability is not None else 8.0
     power = device.value("power_w")
-    per_flop = FLOAT32_J * _step(_NODES, mark)
+    per_flop = float32_j * _step(_NODES, mark)
     powered = {}
     for dtype, peak in peaks.items():
         joules = per_flop if dtype == "float32" else per_flop * _MATRIX_UNIT
@@ -90,6 +93,17 @@ def limits_of(device: Device) -> Limits | None:
         generation=_step((*_GENERATIONS, (99.0, 3.5)), mark) if not cpu else -9.0,
         is_cpu=cpu,
     )
+
+
+def board_joules(device: Device, flop_per_s: float) -> float | None:
+    """The board's joules for a float32 FLOP at the highest rate it held, scaled to 16 nm.
+
+    An upper bound where something else than its power held it; None where no power is stated.
+    """
+    power, capability = device.value("power_w"), device.value("compute_capability")
+    if power is None or capability is None:
+        return None
+    return power / flop_per_s / _step(_NODES, capability)
 
 
 def usable_dtype(dtype: str, limits: Limits) -> str | None:
