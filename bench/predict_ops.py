@@ -3,9 +3,9 @@
     python bench/predict_ops.py TABLES [--rows 4000] [--keep ROW]
 
 TABLES is the folder of the public per-operation tables (see predict_tables.py). For each device its
-own calibration is set aside, and the energy of a FLOP is fitted again without it; rows of its table,
-drawn with a seed, are predicted from what is shipped of the others. Beside it a bare roofline, and
-the nearest device's measured time of the same row times the ratio of float32 peaks.
+own calibration is set aside, and the energy of a FLOP is fitted again without it; rows of its
+table, drawn with a seed, are predicted from what is shipped of the others. Beside it a bare
+roofline, and the nearest device's measured time of the same row times the ratio of float32 peaks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Nine models of NVIDIA's DeepLearningExamples as lists of works, by their published sizes.
 
 Written down from the models' configurations and the benchmark's own (config_pytorch_48GB.sh: no
-option for the layout, so images are nchw; Transformer-XL large has 256 tokens), not traced: products, convolutions, recurrent layers
-and the row-wise operations beside them, forward and backward. `vendor_works(model, batch, half)`
-gives one step and the items that it trains. fp16 is autocast; without it products may be TF32.
+option for the layout, so images are nchw; Transformer-XL large has 256 tokens), not traced:
+products, convolutions, recurrent layers and the row-wise operations beside them, forward and
+backward. `vendor_works(model, batch, half)` gives one step and the items that it trains. fp16 is
+autocast; without it products may be TF32.
 """
 
 from __future__ import annotations

@@ -49,6 +49,8 @@ class Limits:
     """Derived from the peak at a usual clock: good to a third."""
     generation: float
     is_cpu: bool
+    known_architecture: bool
+    """Whether it has a compute capability: calibrated kernels are CUDA's."""
 
     def peak(self, dtype: str, power_share: float) -> float:
         """FLOP/s of a class that draws so much of the power a dense product would."""
@@ -92,6 +94,7 @@ def limits_of(device: Device, float32_j: float = FLOAT32_J) -> Limits | None:
         multiprocessors=max(peaks["float32"] / (2 * _step(_CORES, mark) * _CLOCK_HZ), 1.0),
         generation=_step((*_GENERATIONS, (99.0, 3.5)), mark) if not cpu else -9.0,
         is_cpu=cpu,
+        known_architecture=capability is not None,
     )
 
 

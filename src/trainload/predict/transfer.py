@@ -25,8 +25,9 @@ WITHIN = 1.96
 """Standard deviations of a normal distribution that hold LEVEL of it, either way."""
 _ALIKE = 1.0
 """How fast the weight of another architecture falls with its distance."""
-_UNSEEN_SPREAD = {"calibrated": 0.06, "datasheet": 0.26}
-"""Spread of a whole device against what is known of it: shared by all of its operations."""
+_OWN_SPREAD, _UNSEEN_SPREAD, _FOREIGN_SPREAD = 0.06, 0.26, 0.45
+"""Spread of a whole device against what is known of it, shared by all of its operations: measured
+itself, of an architecture like those measured, or of another maker's."""
 _BORROWED = 0.15
 """More spread where another class or type had to stand in."""
 _MATRIX_RESIDUAL = 0.17
@@ -96,10 +97,15 @@ class Predictor:
         return OperationTimes(
             seconds=np.maximum(seconds, least),
             spread=spread,
-            shared_spread=_UNSEEN_SPREAD["calibrated" if own.all() else "datasheet"],
+            shared_spread=self._shared_spread(bool(own.all())),
             calibrated=own,
             roofline_s=placed.roofline_s,
         )
+
+    def _shared_spread(self, own: bool) -> float:
+        if own:
+            return _OWN_SPREAD
+        return _UNSEEN_SPREAD if self._limits.known_architecture else _FOREIGN_SPREAD
 
     def _residual(
         self, kind: str, dtype: str, features: Any, *, with_host: bool
