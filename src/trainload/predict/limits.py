@@ -22,9 +22,9 @@ FLOAT32_J = 21e-12
 """Joules of the whole board for a float32 FLOP in 16 nm, as `board_joules` gives it for the boards
 of the public tables; bench/predict_ops.py fits it again without the device that it judges."""
 _MATRIX_UNIT = 0.12
-"""Share of that for a FLOP in half precision on matrix units."""
+"""Share of that for a FLOP in half precision on matrix units: assumed, no table tells."""
 _NODES = ((5.9, 1.3), (6.9, 1.0), (7.9, 0.9), (8.05, 0.65), (8.8, 0.75), (99.0, 0.42))
-"""Energy of a FLOP against 16 nm, up to each compute capability: process nodes of the makers."""
+"""Energy of a FLOP against 16 nm, up to each compute capability: assumed by process node."""
 _CORES = ((6.05, 64), (6.9, 128), (8.05, 64), (99.0, 128))
 """float32 units of a multiprocessor, up to each compute capability (CUDA's programming guide)."""
 _GENERATIONS = ((5.9, -1.0), (6.9, 0.0), (7.2, 2.0), (7.9, 2.3), (8.05, 2.8), (8.95, 3.2))
