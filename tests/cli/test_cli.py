@@ -67,6 +67,9 @@ VERBS = {
     },
     "scorecard": {"--truth", "--csv", "--json", "--help"},
     "devices": {"--json", "--help"},
+    "calibrate": {
+        "--device", "--seconds", "--out", "--anyway", "--python", "--json", "--help",
+    },
     "env": {"--help"},
     "detect": {"--json", "--help"},
 }  # fmt: skip

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trainload.errors import HardwareFileError
 from trainload.hardware.calibrations import (
@@ -18,6 +20,7 @@ from trainload.hardware.calibrations import (
     load_calibrations,
     save_calibration,
 )
+from trainload.hardware.calibrations.form import from_document, to_document
 
 
 def point(**changes: object) -> Point:
@@ -182,3 +185,22 @@ def test_shipped_calibrations_are_small(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_each_class_has_its_names_of_sizes() -> None:
     assert set(SIZES) == set(OPERATIONS)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_a_mutated_document_is_read_or_refused_in_one_line(data: st.DataObject) -> None:
+    document = to_document(calibration())
+    junk = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+        ),
+        max_leaves=6,
+    )
+    where = document if data.draw(st.booleans()) else document["points"][0]
+    where[data.draw(st.sampled_from([*where, "other"]))] = data.draw(junk)
+    try:
+        from_document(document, "there")
+    except HardwareFileError as error:
+        assert str(error).startswith("there") and "\n" not in str(error)

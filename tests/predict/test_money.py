@@ -55,6 +55,7 @@ def test_the_cheapest_instance_that_has_so_many_is_paid_whole():
     assert four.offer is not None and four.offer.instance.name == "eight"
     assert "eight with 8 devices, on demand, 40 USD/h" in four.basis
     assert "a list, 2025-03, MIT" in four.basis
+    assert "one of 3 known with a median of 11 USD/h" in one.basis
 
 
 def test_several_machines_only_where_no_instance_has_enough():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainload.hardware.calibrations import Calibration, save_calibration
+from trainload.hardware.calibrations import Calibration, check_place, save_calibration
 from trainload.run import find_interpreter
 from trainload.run.calibration.sweeping import CalibrationRequest, calibrate_device
 
@@ -33,9 +33,10 @@ def calibrate(
     The file is the user's own of that device unless `out` names another. SettingError where others
     use the device, unless `anyway`.
     """
+    place = None if out is None else Path(out)
+    check_place(place)
     request = CalibrationRequest(
         python=find_interpreter("torch", python), device=device, seconds=seconds, anyway=anyway
     )
     found = calibrate_device(request, show)
-    path = save_calibration(found, None if out is None else Path(out))
-    return Calibrated(calibration=found, path=path)
+    return Calibrated(calibration=found, path=save_calibration(found, place))

@@ -86,9 +86,20 @@ def _render(device: Device) -> str:
         lines.append(f"also: {', '.join(device.aliases)}")
     if device.note:
         lines.append(f"note: {device.note}")
+    lines.append(_calibrated(device))
     if not device.checked:
         lines.append("not yet compared with the sources it names: do so before you rely on it")
     return "\n".join([*lines, "", render_columns(("figure", "value", "source"), rows, {1})])
+
+
+def _calibrated(device: Device) -> str:
+    from trainload.hardware.calibrations import find_calibration
+
+    found = find_calibration(device.name)
+    if found is None:
+        return "calibration: none; trainload calibrate makes one where the device is"
+    lacks = f", lacks {', '.join(found.lacks)}" if found.lacks else ""
+    return f"calibration: {len(found.points)} points, {found.taken_at}{lacks}"
 
 
 def _label(name: str) -> str:

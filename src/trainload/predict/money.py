@@ -6,6 +6,7 @@ rate or place is not known is missing with the reason, never made up.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal, Protocol
 
 from trainload.hardware.carbon import CarbonPlace
@@ -125,11 +126,11 @@ def rent(
         return Lacking(
             reason=f"no price {market} of {device}{where} is known; give prices: --prices FILE"
         )
-    return price_offer(offers[0], hours, others=len(offers) - 1)
+    return price_offer(offers[0], hours, offers)
 
 
-def price_offer(offer: Offer, hours: Range, others: int = 0) -> Cost:
-    """An offer for so many hours."""
+def price_offer(offer: Offer, hours: Range, among: Sequence[Offer] = ()) -> Cost:
+    """An offer for so many hours; the basis tells how it stands among others."""
     instance = offer.instance
     name = " ".join(filter(None, (instance.provider, instance.name)))
     machines = f"{offer.machines} × " if offer.machines > 1 else ""
@@ -137,8 +138,9 @@ def price_offer(offer: Offer, hours: Range, others: int = 0) -> Cost:
         f"{machines}{name} with {instance.count} device{'s' if instance.count > 1 else ''}, "
         f"{offer.market}, {offer.usd_per_h:.4g} USD/h"
     )
-    if others:
-        basis += f", cheapest of {others + 1} known"
+    if len(among) > 1:
+        middle = median(one.usd_per_h for one in among)
+        basis += f", one of {len(among)} known with a median of {middle:.4g} USD/h"
     return Cost(
         usd=offer.usd_per_h * hours.value,
         low_usd=offer.usd_per_h * hours.low,

@@ -99,7 +99,7 @@ def sweep_kernels(spec: SweepSpec, events: EventWriter, check: Callable[[], None
     if not offer.sweep:
         known = _names(one for one in offers.list_offers() if one.sweep)
         raise SpecError(f"kernels cannot be timed with {spec.framework}; only with {known}")
-    opened = _import(offer, "probe").open_framework()
+    opened = _import(offer, "probe").open_framework(ask_device=spec.target == "cuda")
     greet(events, spec.framework, opened, [])
     _import(offer, "sweep.sweep").sweep_device(spec, events, check)
 

@@ -1,5 +1,6 @@
 """A device chosen, found quiet or not, and its calibration put together from words and readings."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,12 @@ from trainload.hardware.calibrations.form import from_document, to_document
 from trainload.hardware.naming import device_key
 from trainload.meters import Quantity
 from trainload.run.calibration.power import PowerLog
-from trainload.run.calibration.quiet import find_disturbance, refuse_disturbed
+from trainload.run.calibration.quiet import (
+    OthersLoad,
+    find_disturbance,
+    refuse_disturbed,
+    watch_others,
+)
 from trainload.run.calibration.sweeping import (
     CalibrationRequest,
     Heard,
@@ -97,8 +103,22 @@ def test_words_for_a_device(text, kind, key):
 def test_without_a_gpu_it_is_the_cpu():
     bare = replace(MACHINE, accelerators=(), accelerator_note="no NVIDIA driver")
     assert choose_target(None, bare).kind == "cpu"
-    with pytest.raises(SettingError, match="no gpu0 here"):
-        choose_target("cuda:0", bare)
+    with pytest.raises(SettingError, match="no gpu7 here"):
+        choose_target("cuda:7", MACHINE)
+
+
+def test_a_gpu_that_nvml_does_not_list_is_what_torch_says_it_is(monkeypatch):
+    bare = replace(MACHINE, accelerators=(), accelerator_note="nvidia-ml-py is not installed")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    target = choose_target("cuda:1", bare)
+    assert (target.kind, target.visible, target.accelerator) == ("cuda", "1", None)
+    assert find_disturbance(target, log_of({"x_bytes": "x"}, [[1.0]]), lambda _s: 0.1) == ()
+    made = assemble(target, heard_words(), log_of({"x_bytes": "x"}, [[1.0]]))
+    assert made.device == "h200" and "on NVIDIA H200" in made.source
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, GPU-5")
+    assert choose_target("cuda:1", bare).visible == "GPU-5"
+    with pytest.raises(SettingError, match="hides it"):
+        choose_target("cuda:2", bare)
 
 
 @pytest.mark.parametrize("text", ["tpu", "cuda:x", "", "h200", "cuda:99999"])
@@ -167,6 +187,28 @@ def test_a_busy_device_is_refused_with_what_makes_it_so():
     free = find_disturbance(target, log_of(columns, [[0.0, 6e8, 0.004]]), lambda _s: None)
     assert free == ()
     refuse_disturbed(target, free)
+
+
+def test_others_share_of_the_cores_is_what_the_worker_did_not_take(monkeypatch):
+    now = iter([0.0, 10.0])
+    monkeypatch.setattr("trainload.run.calibration.quiet.time.monotonic", lambda: next(now))
+    answers = iter([(100.0, 0.0), (115.0, 5.0), None])
+    others = OthersLoad(1, lambda _pid: next(answers))
+    others.look()
+    others.look()  # it has ended: nothing changes
+    assert others.fraction(4) == pytest.approx(10 / 40)
+    heard = heard_words()
+    heard.others_fraction = 0.25
+    made = assemble(choose_target("cpu", MACHINE), heard, log_of({"x_bytes": "x"}, [[1.0]]))
+    assert "others took 25.0 % of the host's cores meanwhile" in made.notes
+
+
+def test_this_process_is_seen_among_others():
+    others = watch_others(os.getpid())
+    sum(range(10**6))
+    others.look()
+    assert 0 <= (others.fraction(os.cpu_count() or 1) or 0.0) <= 1
+    assert watch_others(2**22 + 1).fraction(1) is None
 
 
 def heard_words() -> Heard:

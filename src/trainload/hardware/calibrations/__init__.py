@@ -5,6 +5,7 @@ One file for each device, shipped or the user's own. Reads and writes files; mea
 
 from trainload.hardware.calibrations.files_of import (
     calibrations_folder,
+    check_place,
     find_calibration,
     load_calibration,
     load_calibrations,
@@ -18,6 +19,7 @@ __all__ = [
     "Calibration",
     "Point",
     "calibrations_folder",
+    "check_place",
     "find_calibration",
     "load_calibration",
     "load_calibrations",

@@ -4,6 +4,7 @@ Sole owner of where they stand; their form is `form`'s duty.
 """
 
 import json
+import os
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -59,6 +60,17 @@ def save_calibration(calibration: Calibration, path: Path | None = None) -> Path
     except OSError as error:
         raise HardwareFileError(f"cannot write {path}: {error.strerror}") from error
     return path
+
+
+def check_place(path: Path | None = None) -> None:
+    """HardwareFileError where a calibration could not be saved there; makes its folder."""
+    folder = calibrations_folder() if path is None else path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HardwareFileError(f"cannot write into {folder}: {error.strerror}") from None
+    if not os.access(folder, os.W_OK) or (path is not None and path.is_dir()):
+        raise HardwareFileError(f"cannot write {path or folder}; name another file: --out FILE")
 
 
 def render_document(document: dict[str, object]) -> str:

@@ -1,5 +1,6 @@
 """Whether a device is free to be measured: others' load on it and on the host, heat, supply."""
 
+import time
 from collections.abc import Callable
 
 from trainload.errors import SettingError
@@ -39,6 +40,50 @@ def find_disturbance(
     if throttled is not None:
         found.append(f"the device is {throttled}")
     return tuple(found)
+
+
+class OthersLoad:
+    """What other processes take of the host's cores while a worker runs."""
+
+    def __init__(self, pid: int, times: Callable[[int], tuple[float, float] | None]) -> None:
+        self._pid, self._times = pid, times
+        self._start_s = time.monotonic()
+        self._first = self._last = times(pid)
+        self._last_s = self._start_s
+
+    def look(self) -> None:
+        """Ask again; a worker that has ended leaves the last answer."""
+        now = self._times(self._pid)
+        if now is not None:
+            self._last, self._last_s = now, time.monotonic()
+
+    def fraction(self, cores: int) -> float | None:
+        """Their share of the cores since the beginning; None where nothing told it."""
+        elapsed_s = self._last_s - self._start_s
+        if self._first is None or self._last is None or elapsed_s <= 0:
+            return None
+        busy_s, own_s = (last - first for first, last in zip(self._first, self._last, strict=True))
+        return min(max((busy_s - own_s) / (cores * elapsed_s), 0.0), 1.0)
+
+
+def watch_others(pid: int) -> OthersLoad:
+    """By the kernel's counts of all cores and of the worker's own process."""
+    return OthersLoad(pid, _read_times)
+
+
+def _read_times(pid: int) -> tuple[float, float] | None:
+    """Seconds that all cores were busy, and those of the process; None where it has ended."""
+    import psutil
+
+    try:
+        own = psutil.Process(pid).cpu_times()
+        total = psutil.cpu_times()
+    except (psutil.Error, OSError):
+        return None
+    idle_s = total.idle + getattr(total, "iowait", 0.0)
+    # The kernel counts guests' time in users' time already.
+    guests_s = getattr(total, "guest", 0.0) + getattr(total, "guest_nice", 0.0)
+    return sum(total) - idle_s - guests_s, own.user + own.system
 
 
 def refuse_disturbed(target: CalibrationTarget, found: tuple[str, ...]) -> None:

@@ -18,12 +18,14 @@ from trainload.errors import UsageError, WorkerError
 from trainload.hardware import read_machine
 from trainload.hardware.calibrations import OPERATIONS, Calibration, Point
 from trainload.hardware.calibrations.types import DTYPES
+from trainload.hardware.naming import device_key
 from trainload.record import EventReader, LineReader, layout
 from trainload.run.calibration.power import PowerLog, open_power_log
-from trainload.run.calibration.quiet import find_disturbance, refuse_disturbed
+from trainload.run.calibration.quiet import find_disturbance, refuse_disturbed, watch_others
 from trainload.run.calibration.target import CalibrationTarget, choose_target
 from trainload.run.workers.interrupts import Terminated, signals_as_interrupts
 from trainload.run.workers.processes import WorkerProcess, worker_environment
+from trainload.units import render_percent
 from trainload_worker.protocol.events import End, Event, Hello
 from trainload_worker.protocol.spec import SettingSpec, SweepSpec
 from trainload_worker.protocol.sweep import (
@@ -40,6 +42,8 @@ _START_S = 90.0
 """What an interpreter, its framework and the device may take to start and to end."""
 _GRACE_S = 3.0
 _NOISY_SPREAD = 0.1
+_OTHERS = 0.1
+"""Share of the host's cores that others may take without a note."""
 _BAR = 24
 
 Show = Callable[[str], None]
@@ -74,6 +78,8 @@ class Heard:
     held: dict[int, SweepHeld] = field(default_factory=dict)
     lacks: list[SweepLack] = field(default_factory=list)
     end: End | None = None
+    others_fraction: float | None = None
+    """Of the host's cores that other processes took meanwhile; None where nothing told it."""
 
     def add(self, event: Event, now_s: float) -> None:
         """Take one event."""
@@ -121,12 +127,15 @@ def _follow(
     events_path, words = folder / layout.EVENTS, folder / layout.WORKER_LOG
     events = EventReader(lines=LineReader(path=events_path))
     heard, start_s, status = Heard(), time.monotonic(), None
-    worker = WorkerProcess(request.python, words, worker_environment(target.setting))
+    seen = {} if target.visible is None else {"CUDA_VISIBLE_DEVICES": target.visible}
+    worker = WorkerProcess(request.python, words, worker_environment(target.setting, seen))
     try:
         worker.send_spec(_spec(request, target, log, events_path))
+        others = watch_others(worker.pid)
         while status is None:
             status = worker.wait(_POLL_S)
             log.read()
+            others.look()
             now_s = time.monotonic()
             for event in events.read_new():
                 heard.add(event, now_s)
@@ -144,6 +153,7 @@ def _follow(
         raise WorkerError(f"{target.name}: nothing was timed in its time; give more: --seconds 60")
     if heard.end is None or heard.end.outcome != "completed":
         raise WorkerError(f"{target.name} was not calibrated: {_reason(heard.end, words)}")
+    heard.others_fraction = others.fraction(os.cpu_count() or 1)
     return heard
 
 
@@ -179,8 +189,12 @@ def assemble(
     if gpu is not None and gpu.driver:
         software["driver"] = gpu.driver
     machine = read_machine()
+    # What NVML did not list is what torch says it is.
+    key, name = target.key, target.name
+    if target.visible is not None:
+        key, name = device_key(begun.device), begun.device
     return Calibration(
-        device=target.key,
+        device=key,
         points=tuple(
             Point(
                 operation=said.operation,
@@ -198,7 +212,7 @@ def assemble(
         idle_w=None if heard.idle is None else log.mean_w(heard.idle.begin_s, heard.idle.end_s),
         taken_at=datetime.now(UTC).isoformat(timespec="seconds"),
         software=software,
-        source=f"trainload calibrate on {_printable(target.name)}. {_printable(begun.method)}",
+        source=f"trainload calibrate on {_printable(name)}. {_printable(begun.method)}",
         lacks=_lacks(heard, powers),
         notes=_notes(heard, log, disturbed),
         host_cpu=_printable(machine.cpu_model) if machine.cpu_model else None,
@@ -228,6 +242,9 @@ def _notes(heard: Heard, log: PowerLog, disturbed: tuple[str, ...]) -> tuple[str
     throttled = log.throttling()
     if throttled is not None:
         notes.append(throttled)
+    if heard.others_fraction is not None and heard.others_fraction > _OTHERS:
+        taken = render_percent(heard.others_fraction)
+        notes.append(f"others took {taken} of the host's cores meanwhile")
     spreads = [point.spread for point in heard.points if point.spread is not None]
     if spreads and median(spreads) > _NOISY_SPREAD:
         notes.append(f"noisy: samples of one point spread by {median(spreads):.0%} in the median")

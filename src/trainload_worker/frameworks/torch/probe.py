@@ -239,11 +239,11 @@ def _one_number(loss: Any) -> float | StepLoss | None:
     return None if number is None or number.numel() != 1 else keep_loss(number.detach())
 
 
-def open_framework() -> Opened:
-    """torch as found, without touching a device: the script may want to fork first."""
+def open_framework(*, ask_device: bool = False) -> Opened:
+    """torch as found, by default without touching a device: the script may want to fork first."""
     return Opened(
         version=str(torch.__version__),
-        software=read_software(ask_device=False),
+        software=read_software(ask_device=ask_device),
         device="as the script chooses",
         threads=int(torch.get_num_threads()),
         accelerators=None,

@@ -125,6 +125,8 @@ def test_what_would_take_too_long_or_too_much_memory_is_passed_over():
     lane.waiting.insert(0, case(1e9))
     assert next_case([lane], pace, longest_s=0.5, most_bytes=1e9)[1].flops == 1e6
     assert next_case([lane], pace, longest_s=0.5, most_bytes=1e9) is None
+    lane.ratios += [1.0] * 30  # that was a hiccup: what waited gets its turn
+    assert next_case([lane], pace, longest_s=0.5, most_bytes=1e9)[1].flops == 1e9
     lane.waiting = [case(1.0)]
     assert next_case([lane], pace, longest_s=0.5, most_bytes=3) is None
 

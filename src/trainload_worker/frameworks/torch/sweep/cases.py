@@ -19,6 +19,7 @@ _MATRICES = (
     *((1000, 2048), (1000, 512), (4096, 9216), (10, 84), (64, 64), (256, 256), (512, 100)),
     *((30522, 768), (50257, 768), (333, 123), (129, 255), (2048, 512), (650, 650), (11008, 4096)),
 )
+_TURNED = ((4096, 1024), (1000, 2048), (4096, 9216), (10, 84), (50257, 768), (11008, 4096))
 _ROWS = (1, 8, 32, 77, 128, 512, 1000, 2048, 4096, 16384)
 _CONVOLUTIONS = (
     # in, out, height, kernel, stride
@@ -101,7 +102,8 @@ def list_cases(dtypes: Sequence[str]) -> list[Case]:
                 continue
             if dtype != "float32" and operation in _ONE_TYPE:
                 continue
-            for sizes in _SIZES[family.replace("_backward", "")]():
+            listed = _SIZES[family.replace("_backward", "")]()
+            for sizes in {tuple(one.items()): one for one in listed}.values():
                 flops, moved = counting.count(operation, sizes, dtype)
                 found.append(Case(family, operation, dtype, sizes, flops, moved))
     return found
@@ -110,6 +112,11 @@ def list_cases(dtypes: Sequence[str]) -> list[Case]:
 def _linear() -> Iterator[Sizes]:
     for m, (n, k) in product(_ROWS, _MATRICES):
         yield {"m": m, "n": n, "k": k}
+    # The gradient of the input turns the weights round, that of the weights adds over the rows.
+    for m, (n, k) in product((8, 128, 1000, 4096, 16384), _TURNED):
+        yield {"m": m, "n": k, "k": n}
+    for rows, (n, k) in product((32, 512, 4096, 16384), _MATRICES):
+        yield {"m": n, "n": k, "k": rows}
 
 
 def _bmm() -> Iterator[Sizes]:

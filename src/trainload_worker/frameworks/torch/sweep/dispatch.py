@@ -15,7 +15,8 @@ from torch.nn import functional
 _COUNT = 100
 """Calls between two waits: few enough for the driver's queue of launches."""
 _ROUNDS = 15
-_KINDS = 10
+_KINDS = 11
+_PAIRS = 25
 
 
 def measure_dispatch(
@@ -24,8 +25,9 @@ def measure_dispatch(
     """Host seconds by kind of work; each is the median of several rounds within about the limit.
 
     operation: one without gradients; recorded: one that autograd records; linear, conv, norm: such
-    calls; module: what calling a module adds; backward: one operation on the way back; optimizer
-    and optimizer_fused: one step of AdamW with 100 weights; synchronise: reading one number.
+    calls; module: what calling a module adds; forward and backward: one operation of a chain of
+    linear layers and ReLUs, modules and autograd with it; optimizer and optimizer_fused: one step
+    of AdamW with 100 weights; synchronise: reading one number.
     """
     x = torch.ones(4, 4, device=device)
     g = torch.ones(4, 4, device=device, requires_grad=True)
@@ -46,7 +48,7 @@ def measure_dispatch(
         "conv": timed(lambda: functional.conv2d(image, filters)),
         "norm": timed(lambda: functional.layer_norm(x, (4,), ones, ones)),
         "module": timed(lambda: identity(x)),
-        "backward": _backward_s(g, synchronize, each_s),
+        **_chain_s(device, synchronize, each_s),
         "synchronise": timed(lambda: x[0, 0].item(), 20),
     }
     for name, chosen in (("optimizer", {}), ("optimizer_fused", {"fused": True})):
@@ -75,26 +77,36 @@ def _median_s(
     return _median_of(once, limit_s)
 
 
-def _backward_s(g: Any, synchronize: Callable[[], None], limit_s: float) -> float:
-    """One of a chain of additions on the way back, what the first needs left out."""
+def _chain_s(device: str, synchronize: Callable[[], None], limit_s: float) -> Dict[str, float]:
+    """One operation of a small model, on its way forward and back.
 
-    def chain_s(length: int) -> float:
-        result = g
-        for _ in range(length):
-            result = torch.add(result, g)
-        total = result.sum()
+    A pair of layers has two operations forward, and four back: two products, the bias's sum and
+    the ReLU's.
+    """
+    layers = [layer for _ in range(_PAIRS) for layer in (torch.nn.Linear(4, 4), torch.nn.ReLU())]
+    net = torch.nn.Sequential(*layers).to(device)
+    x = torch.ones(4, 4, device=device, requires_grad=True)
+
+    def forward_s() -> float:
+        synchronize()
+        start_s = perf_counter()
+        net(x)
+        return (perf_counter() - start_s) / (2 * _PAIRS)
+
+    def backward_s() -> float:
+        net.zero_grad()
+        x.grad = None
+        total = net(x).sum()
         synchronize()
         start_s = perf_counter()
         total.backward()
-        taken_s = perf_counter() - start_s
-        g.grad = None
-        return taken_s
+        return (perf_counter() - start_s) / (4 * _PAIRS)
 
-    def one_s() -> float:
-        return max((chain_s(10 + _COUNT) - chain_s(10)) / _COUNT, 1e-9)
-
-    one_s()
-    return _median_of(one_s, limit_s)
+    found = {}
+    for name, take in (("forward", forward_s), ("backward", backward_s)):
+        take()
+        found[name] = _median_of(take, limit_s)
+    return found
 
 
 def _median_of(take: Callable[[], float], limit_s: float) -> float:

@@ -7,9 +7,12 @@ ends, those that were measured lie evenly between the smallest and the largest.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Iterable, List, Mapping, Sequence
 
 from trainload_worker.frameworks.torch.sweep.cases import FAMILIES, Case
+
+_LARGE_S = 1e-4
 
 
 @dataclass
@@ -33,8 +36,9 @@ class Lane:
     share: float
     waiting: List[Case]
     spent_s: float = 0.0
-    slower: float = 1.0
+    ratios: List[float] = field(default_factory=list)
     """How many times longer than guessed its larger cases took."""
+    refused: int = 0
     measured: List[int] = field(default_factory=list)
     """Numbers of its points."""
 
@@ -44,8 +48,13 @@ class Lane:
 
     def learn(self, guess_s: float, seconds: float) -> None:
         """Takes what a case took; the small ones tell of launches alone."""
-        if seconds > 1e-4:
-            self.slower = 0.5 * self.slower + 0.5 * max(seconds / guess_s, 0.1)
+        if seconds > _LARGE_S:
+            self.ratios.append(seconds / guess_s)
+
+    @property
+    def slower(self) -> float:
+        """The median of what was learned, which one hiccup does not move; at first 1."""
+        return median(self.ratios) if self.ratios else 1.0
 
 
 def make_lanes(cases: Iterable[Case], shares: Mapping[str, float]) -> List[Lane]:
@@ -83,11 +92,14 @@ def spread_evenly(ordered: Sequence[Case]) -> List[Case]:
 def next_case(
     lanes: Sequence[Lane], pace: Pace, *, longest_s: float, most_bytes: float
 ) -> tuple[Lane, Case] | None:
-    """The case whose turn it is; None where none is left that is short and small enough."""
+    """The case whose turn it is; None where none is left that is short and small enough.
+
+    One that seems too long now waits: what its lane learns may make it short enough.
+    """
     for lane in sorted(lanes, key=Lane.turn):
-        while lane.waiting:
-            case = lane.waiting.pop(0)
-            fits = 4 * case.bytes <= most_bytes
-            if fits and lane.slower * pace.guess_s(case) <= longest_s:
+        most_s = longest_s / lane.slower
+        for case in lane.waiting:
+            if 4 * case.bytes <= most_bytes and pace.guess_s(case) <= most_s:
+                lane.waiting.remove(case)
                 return lane, case
     return None

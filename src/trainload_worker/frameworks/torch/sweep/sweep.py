@@ -31,6 +31,7 @@ _MOST_POINTS = 3000
 _DISPATCH_SHARE = 0.03
 _HOLD_SHARE = 0.35
 """Of the time, for reading power."""
+_MOST_REFUSED = 3
 _HELD = ((1.0, 1.0), (0.6, 0.4))
 """How far along a lane's points by time a held one stands, and what it weighs."""
 _LEAST_HELD_S = 5e-5
@@ -160,13 +161,17 @@ class Sweep:
         return timing.seconds
 
     def _refused(self, lane: Lane, case: Case, error: Exception) -> None:
-        """Out of memory, that size is left out; else the device does not have the operation."""
+        """That size is left out; a lane that refuses several is ended."""
         self._device.recover()
         if _is_out_of_memory(error):
             return
+        lane.refused += 1
+        if lane.refused < _MOST_REFUSED:
+            return
         lane.waiting.clear()
         words = " ".join(str(error).split())[:200]
-        self._events.write(SweepLack(f"{case.operation} in {case.dtype}", words))
+        what = f"{case.operation} in {case.dtype}"
+        self._events.write(SweepLack(f"some sizes of {what}" if lane.measured else what, words))
 
     def _hold(self, number: int) -> None:
         seconds = self._points[number].seconds
