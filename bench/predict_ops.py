@@ -3,9 +3,9 @@
     python bench/predict_ops.py TABLES [--rows 4000] [--keep ROW]
 
 TABLES is the folder of the public per-operation tables (see predict_tables.py). For each device its
-own calibration is set aside; rows of its table, drawn with a seed, are predicted from what is
-shipped of the others. Beside it a bare roofline, and the nearest device's measured time of the same
-row times the ratio of float32 peaks.
+own calibration is set aside, and the energy of a FLOP is fitted again without it; rows of its
+table, drawn with a seed, are predicted from what is shipped of the others. Beside it a bare
+roofline, and the nearest device's measured time of the same row times the ratio of float32 peaks.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ import numpy as np
 
 from predict_tables import table_points
 from raw import keep
-from trainload.hardware.calibrations import Point, load_calibrations
+from trainload.hardware.calibrations import Calibration, Point, load_calibrations
 from trainload.hardware.catalogue import find_device
 from trainload.predict.curves import Curves
-from trainload.predict.limits import limits_of
+from trainload.predict.limits import board_joules, limits_of
 from trainload.predict.transfer import WITHIN, Predictor
 from trainload.predict.work import work_of
 
 CLASSES = ("linear", "bmm", "conv", "elementwise", "softmax", "norm")
 SEED = 7
+LASTING_S = 1e-3
+"""From which on a board cannot draw more than its limit."""
 
 
 def main() -> None:
@@ -38,11 +40,7 @@ def main() -> None:
     words = parser.parse_args()
     tables = table_points(words.tables)
     # Shipped ones alone: what a user calibrated himself is not what these figures are of.
-    curves = {
-        name: Curves(one, limits_of(find_device(name)))
-        for name, one in load_calibrations().items()
-        if name in tables
-    }
+    shipped = {name: one for name, one in load_calibrations().items() if name in tables}
     print(
         _line(
             "device left out", "class", "rows", "error", "median", "in range", "roofline", "ratio"
@@ -51,16 +49,24 @@ def main() -> None:
     kept: list[dict[str, Any]] = []
     for name, points in tables.items():
         draw = random.Random(SEED).sample(points, min(words.rows, len(points)))
-        kept += _device(name, draw, curves, tables)
+        kept += _device(name, draw, shipped, tables)
     if words.keep:
         keep("predict_ops", words.keep, figures=kept)
 
 
 def _device(
-    name: str, draw: list[Point], curves: dict[str, Curves], tables: dict[str, list[Point]]
+    name: str,
+    draw: list[Point],
+    shipped: dict[str, Calibration],
+    tables: dict[str, list[Point]],
 ) -> list[dict[str, Any]]:
-    limits = limits_of(find_device(name))
-    others = [one for other, one in curves.items() if other != name]
+    joules = fit_joules([one for other, one in shipped.items() if other != name])
+    limits = limits_of(find_device(name), joules)
+    others = [
+        Curves(one, limits_of(find_device(other), joules))
+        for other, one in shipped.items()
+        if other != name
+    ]
     predictor = Predictor(limits, None, others)
     works = [work_of(point) for point in draw]
     times = predictor.times(works, with_host=True)
@@ -89,6 +95,7 @@ def _device(
             "roofline": _error(bare[at], truth[at]),
             "ratio": _error(by_ratio[at], truth[at]),
             "ratio_from": near,
+            "float32_j": joules,
         }
         rows.append(row)
         print(
@@ -103,6 +110,21 @@ def _device(
             )
         )
     return rows
+
+
+def fit_joules(calibrations: list[Calibration]) -> float:
+    """Energy of a float32 FLOP: the median of the three boards that reach the most for a joule."""
+    found = []
+    for one in calibrations:
+        rates = [
+            point.flops / point.seconds
+            for point in one.points
+            if point.operation in ("linear", "bmm") and point.seconds > LASTING_S
+        ]
+        joules = board_joules(find_device(one.device), float(np.quantile(rates, 0.99)))
+        if joules is not None:
+            found.append(joules)
+    return float(np.median(sorted(found)[:3]))
 
 
 def _error(predicted: Any, truth: Any) -> float:

@@ -1,9 +1,10 @@
 """Whole training steps on devices left out: published steps beside their predictions.
 
-    python bench/predict_steps.py TABLES WORKS.jsonl [--keep ROW]
+    python bench/predict_steps.py TABLES [--works WORKS.jsonl] [--keep ROW]
 
 TABLES is the folder with steps_timm_rtx3090_amp.csv and steps_transformers.csv. WORKS.jsonl is what
-predict_timm_works.py left: the works of image models (a model it lacks is counted as not covered).
+predict_timm_works.py left: the works of image models (a model it lacks is counted as not covered);
+without it those kept under docs/measurements are taken, with it they are kept there by --keep.
 Nothing is fitted to either table or to the RTX 3090; the transformers' device is left out of the
 calibrations. Beside each a bare roofline and the FLOPs at a constant share of the peak, which is
 fitted to the table itself, so that it flatters that rival.
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from raw import keep
+from raw import keep, load_figures
 from trainload.hardware.calibrations import load_calibrations
 from trainload.hardware.catalogue import find_device
 from trainload.predict.curves import Curves
@@ -34,13 +35,15 @@ from trainload.predict.work import Work
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("tables", type=Path)
-    parser.add_argument("works", type=Path)
+    parser.add_argument("--works", type=Path)
     parser.add_argument("--keep", metavar="ROW", help="keep the figures as this row")
     words = parser.parse_args()
-    rows = _image_models(words.tables / "steps_timm_rtx3090_amp.csv", words.works)
+    lines = _works(words.works)
+    rows = _image_models(words.tables / "steps_timm_rtx3090_amp.csv", lines)
     rows += _transformers(words.tables / "steps_transformers.csv")
     if words.keep:
         keep("predict_steps", words.keep, figures=rows)
+        keep("predict_timm_works", words.keep, figures=lines)
 
 
 def step_seconds(works: Sequence[Work], device: str, *, without: Sequence[str] = ()) -> Any:
@@ -90,14 +93,18 @@ def unpacked(rows: Sequence[Any], *, channels_last: bool = False) -> list[Work]:
     return found
 
 
-def _image_models(table: Path, works: Path) -> list[dict[str, Any]]:
+def _works(path: Path | None) -> list[dict[str, Any]]:
+    if path is None:
+        kept: list[dict[str, Any]] = load_figures("predict_timm_works", "public-tables")
+        return kept
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if "works" in line]
+
+
+def _image_models(table: Path, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     with table.open(encoding="utf-8", newline="") as stream:
         published = list(csv.DictReader(stream))
-    known = {}
-    for text in works.read_text(encoding="utf-8").splitlines():
-        line = json.loads(text)
-        if "works" in line:
-            known[line["model"], str(line["batch"]), str(line["image_size"])] = line["works"]
+    known = {(x["model"], str(x["batch"]), str(x["image_size"])): x["works"] for x in lines}
     device = find_device("rtx-3090")
     limits = limits_of(device)
     predictor = Predictor(

@@ -1,8 +1,10 @@
 """Nine models of NVIDIA's DeepLearningExamples as lists of works, by their published sizes.
 
-Written down from the models' configurations, not traced: products, convolutions, recurrent layers
-and the row-wise operations beside them, forward and backward. `vendor_works(model, batch, half)`
-gives one step and the items that it trains. fp16 is autocast; without it products may be TF32.
+Written down from the models' configurations and the benchmark's own (config_pytorch_48GB.sh: no
+option for the layout, so images are nchw; Transformer-XL large has 256 tokens), not traced:
+products, convolutions, recurrent layers and the row-wise operations beside them, forward and
+backward. `vendor_works(model, batch, half)` gives one step and the items that it trains. fp16 is
+autocast; without it products may be TF32.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class _Step:
             sizes=sizes,
             flops=2.0 * batch * out**2 * ins * outs * kernel**2,
             bytes=self._bytes * (batch * (ins * size**2 + outs * out**2) + ins * outs * kernel**2),
-            channels_last=True,
+            channels_last=False,
         )
         self.works += [
             forward,
@@ -219,7 +221,7 @@ _MODELS = {
     "bert_large_squad": lambda step, batch: _bert(step, batch, (24, 1024, 16)),
     "gnmt": _gnmt,
     "transformerxlbase": lambda step, batch: _transformer_xl(step, batch, 192, (16, 512, 8)),
-    "transformerxllarge": lambda step, batch: _transformer_xl(step, batch, 384, (18, 1024, 16)),
+    "transformerxllarge": lambda step, batch: _transformer_xl(step, batch, 256, (18, 1024, 16)),
     "tacotron2": _tacotron,
     "waveglow": _waveglow,
 }

@@ -118,3 +118,10 @@ def test_types_a_device_lacks():
     assert usable_dtype("tf32", t4) == "float32"
     assert usable_dtype("bfloat16", t4) is None
     assert limits_of(find_device("jetson-agx-orin-32gb")) is None
+
+
+def test_another_makers_device_is_doubted_most():
+    others = [curves("a100-pcie-40gb", 0.8)]
+    foreign, known = (predictor(name, None, others) for name in ("mi300x", "h200"))
+    work = [row_work(2**22)]
+    assert foreign.times(work).shared_spread > known.times(work).shared_spread

@@ -22,7 +22,10 @@ HOST_FLOOR = "device time of small operations"
 _NEIGHBOURS = 12
 _LEAST_POINTS = 4
 _NEAR = 0.1
-_FLOOR_QUANTILE = 0.01
+_SMALLEST = 0.05
+"""Share of the points, those with the least work, whose usual time is what any call takes."""
+_FLOOR_MOST = 2.0
+"""The floor against the shortest call: where the smallest points are no longer small."""
 _DEVICE_FLOOR_S = 4e-6
 """What a kernel takes at least where a calibration only knows the host's time."""
 _RELATED = {
@@ -59,7 +62,7 @@ class Said:
     spread: Any
     floor_s: float
     exact: bool
-    """Whether it has points of that very class and type."""
+    """Whether it has points of that very class, and for products of that type."""
 
 
 class Curves:
@@ -93,17 +96,14 @@ class Curves:
         works = [work for work, _ in points]
         dtypes = [usable_dtype(work.dtype, self.limits) or "float32" for work in works]
         seconds = np.array([one for _, one in points])
-        floor_s = float(np.quantile(seconds, _FLOOR_QUANTILE))
         placed = place(works, dtypes, self.limits)
+        least = np.argsort(placed.roofline_s)[: max(3, round(_SMALLEST * len(works)))]
+        floor_s = float(min(np.median(seconds[least]), _FLOOR_MOST * seconds.min()))
         return Curve(
             tree=cKDTree(placed.features),
             residuals=np.log(seconds / (floor_s + placed.roofline_s)),
             floor_s=floor_s,
         )
-
-    def has(self, work: Work) -> bool:
-        """Whether it has points of that very class and type."""
-        return (kind_of(work), work.dtype) in self._points
 
     def say(self, kind: str, dtype: str, features: Any) -> Said | None:
         """What it says of works of one kind and type; None where nothing is near enough."""
@@ -120,7 +120,9 @@ class Curves:
         found = curve.residuals[at]
         mean = (found * weights).sum(axis=1)
         spread = np.sqrt((((found - mean[:, None]) ** 2) * weights).sum(axis=1))
-        return Said(residual=mean, spread=spread, floor_s=curve.floor_s, exact=key == (kind, dtype))
+        # What only moves bytes moves them alike in every type.
+        exact = key == (kind, dtype) or (key[0] == kind and not is_product(kind))
+        return Said(residual=mean, spread=spread, floor_s=curve.floor_s, exact=exact)
 
     def device_floor_s(self, floor_s: float) -> float:
         """The floor without the host's share."""
@@ -149,6 +151,11 @@ def kind_of(work: Work) -> str:
     if name.startswith("norm") and "channels" in work.sizes:
         return f"image_{name}"
     return "host_copy" if work.sizes.get("from_host") else name
+
+
+def is_product(kind: str) -> bool:
+    """Whether works of the kind multiply matrices."""
+    return kind.removeprefix("pointwise_").removeprefix("grouped_") in PRODUCTS
 
 
 def _alike(kind: str) -> tuple[str, ...]:

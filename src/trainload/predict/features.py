@@ -5,6 +5,7 @@ Arithmetic on arrays alone; what was measured comes from `curves`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
 _TILE = (128, 64)
 """Rows and columns of the matrix that one block of threads usually computes."""
 _USUAL_S = 2e-5
-_SHAPE, _INTENSITY, _WASTE, _LENGTH, _SIDE, _PLACES = 0.3, 0.2, 1.0, 0.3, 1.5, 0.5
-"""Weights of the features in the distance between two pieces of work."""
+_PRODUCT = (0.6, 0.6, 0.6, 0.6, 0.2, 0.2, 1.0, 1.5, 0.5)
+_ROWS = (0.15, 0.15, 0.0, 0.0, 0.0, 0.4, 0.0, 0.0, 0.0)
+"""Weights of the features in the distance between two pieces of work: m, n, k, batch, moving over
+computing, roofline seconds, what tiles and waves waste, side of a kernel, height of an image.
+Kernels of products are chosen by shape; of rows it matters how long they keep the device."""
 _POWER_SHARES = {"linear": 1.0, "bmm": 0.8}
 _OTHER_POWER_SHARE = 0.6
 """How much of a dense product's power a class draws: transforms and small tiles draw less."""
@@ -45,6 +49,12 @@ def is_narrow(work: Work) -> bool:
     groups = max(work.sizes.get("groups", 1), 1)
     channels = min(work.sizes.get("in_channels", 1), work.sizes.get("out_channels", 1)) / groups
     return groups > 1 and shape.side > 0 and channels < _NARROW
+
+
+def _filled(elements: float, multiprocessors: float) -> float:
+    """Share of the multiprocessors that work while the tiles go through in waves."""
+    waves = elements / (_TILE[0] * _TILE[1]) / multiprocessors
+    return waves / math.ceil(waves)
 
 
 def place(works: Sequence[Work], dtypes: Sequence[str], limits: Limits) -> Placed:
@@ -75,7 +85,7 @@ def place(works: Sequence[Work], dtypes: Sequence[str], limits: Limits) -> Place
                 shape.batch,
                 moved_s / compute_s,
                 seconds,
-                shape.m * shape.n / tiled,
+                shape.m * shape.n / tiled * _filled(shape.batch * tiled, limits.multiprocessors),
                 shape.side,
                 shape.places,
             )
@@ -85,7 +95,9 @@ def place(works: Sequence[Work], dtypes: Sequence[str], limits: Limits) -> Place
         least.append(max(flops / saved / max(limits.peaks[used], 1.0), moved_s))
     columns = np.log(np.maximum(np.array(rows, dtype=float).reshape(-1, 9), 1e-12))
     columns[:, 5] -= np.log(_USUAL_S)
-    weights = [_SHAPE] * 4 + [_INTENSITY, _LENGTH, _WASTE, _SIDE, _PLACES]
+    weights = np.array([_PRODUCT if work.is_product else _ROWS for work in works])
     return Placed(
-        roofline_s=np.array(roofline), features=columns * weights, least_s=np.array(least)
+        roofline_s=np.array(roofline),
+        features=columns * weights.reshape(-1, 9),
+        least_s=np.array(least),
     )

@@ -19,17 +19,20 @@ _PEAKS = {
     "float16": ("fp16_flop_per_s",),
 }
 FLOAT32_J = 21e-12
-"""Joules of the whole board for a float32 FLOP in 16 nm: board power over the highest rate in the
-public tables is 21 to 23 pJ on P4, V100, T4 and A100 alike once scaled by `_NODES`."""
+"""Joules of the whole board for a float32 FLOP in 16 nm, as `board_joules` gives it for the boards
+of the public tables; bench/predict_ops.py fits it again without the device that it judges."""
 _MATRIX_UNIT = 0.12
-"""Share of that for a FLOP in half precision on matrix units."""
+"""Share of that for a FLOP in half precision on matrix units: assumed, no table tells."""
 _NODES = ((5.9, 1.3), (6.9, 1.0), (7.9, 0.9), (8.05, 0.65), (8.8, 0.75), (99.0, 0.42))
-"""Energy of a FLOP against 16 nm, up to each compute capability: process nodes of the makers."""
+"""Energy of a FLOP against 16 nm, up to each compute capability: assumed by process node."""
 _CORES = ((6.05, 64), (6.9, 128), (8.05, 64), (99.0, 128))
 """float32 units of a multiprocessor, up to each compute capability (CUDA's programming guide)."""
 _GENERATIONS = ((5.9, -1.0), (6.9, 0.0), (7.2, 2.0), (7.9, 2.3), (8.05, 2.8), (8.95, 3.2))
 """Architectures on a line: the closer, the more alike their kernels."""
 _CLOCK_HZ = 1.5e9
+_ECC_READS = 2.0
+"""Bandwidth that error correction takes where it lies in the memory itself, against the share of
+the memory that it takes: its bits are read beside the data, and written after being read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +42,15 @@ class Limits:
     peaks: dict[str, float]
     """FLOP/s by number type; only those that the entry states."""
     bandwidth: float
-    """Bytes a second."""
+    """Bytes a second, less what error correction in the memory itself takes."""
     powered: dict[str, float]
     """FLOP/s that the board's power allows on and on; the peak where no power is stated."""
     multiprocessors: float
     """Derived from the peak at a usual clock: good to a third."""
     generation: float
     is_cpu: bool
+    known_architecture: bool
+    """Whether it has a compute capability: calibrated kernels are CUDA's."""
 
     def peak(self, dtype: str, power_share: float) -> float:
         """FLOP/s of a class that draws so much of the power a dense product would."""
@@ -53,8 +58,11 @@ class Limits:
         return float(peak * (self.powered[dtype] / peak) ** power_share)
 
 
-def limits_of(device: Device) -> Limits | None:
-    """The limits by the device's entry; None where it states no bandwidth or float32 peak."""
+def limits_of(device: Device, float32_j: float = FLOAT32_J) -> Limits | None:
+    """The limits by the device's entry; None where it states no bandwidth or float32 peak.
+
+    `float32_j` overrules the energy of a FLOP, for who fits it again without a device.
+    """
     bandwidth = device.value("bandwidth_bytes_per_s")
     peaks: dict[str, float] = {}
     for dtype, names in _PEAKS.items():
@@ -64,11 +72,12 @@ def limits_of(device: Device) -> Limits | None:
                 peaks[dtype] = value
     if bandwidth is None or "float32" not in peaks:
         return None
+    bandwidth *= 1 - _ECC_READS * (device.value("ecc_memory_fraction") or 0.0)
     capability = device.value("compute_capability")
     cpu = device.kind == "CPU" or device.name.endswith("-cpu")
     mark = capability if capability is not None else 8.0
     power = device.value("power_w")
-    per_flop = FLOAT32_J * _step(_NODES, mark)
+    per_flop = float32_j * _step(_NODES, mark)
     powered = {}
     for dtype, peak in peaks.items():
         joules = per_flop if dtype == "float32" else per_flop * _MATRIX_UNIT
@@ -85,7 +94,19 @@ def limits_of(device: Device) -> Limits | None:
         multiprocessors=max(peaks["float32"] / (2 * _step(_CORES, mark) * _CLOCK_HZ), 1.0),
         generation=_step((*_GENERATIONS, (99.0, 3.5)), mark) if not cpu else -9.0,
         is_cpu=cpu,
+        known_architecture=capability is not None,
     )
+
+
+def board_joules(device: Device, flop_per_s: float) -> float | None:
+    """The board's joules for a float32 FLOP at the highest rate it held, scaled to 16 nm.
+
+    An upper bound where something else than its power held it; None where no power is stated.
+    """
+    power, capability = device.value("power_w"), device.value("compute_capability")
+    if power is None or capability is None:
+        return None
+    return power / flop_per_s / _step(_NODES, capability)
 
 
 def usable_dtype(dtype: str, limits: Limits) -> str | None:

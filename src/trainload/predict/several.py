@@ -14,9 +14,9 @@ _SWITCHED = (("h100-sxm", 3.6e11), ("h200", 3.6e11), ("b200", 7.2e11))
 """Bytes a second of an all-reduce's bus through NVSwitch, by parts of names: 80 % of what the
 makers state for a direction. These boards are sold on such switches alone."""
 SHARED_BUS = 2e10
-"""Of boards that may be wired in any way: what published throughputs of 2 to 8 V100, A100 and RTX
-A6000 (lambdal/deeplearning-benchmark) behave like. bench/predict_devices.py finds it again without
-the device that it judges."""
+"""Of boards that may be wired in any way: fitted to published throughputs of 2 to 8 V100, A100 and
+RTX A6000 (lambdal/deeplearning-benchmark), which no one figure explains well.
+bench/predict_devices.py fits it again without the device that it judges."""
 _OVERLAPPED = 0.5
 """Share of the backward pass that hides an exchange over a switch; over a shared bus none does."""
 _STRAGGLE = 0.01

@@ -193,8 +193,9 @@ def _peak(asked: Asked) -> tuple[float | None, str | None]:
 
 
 def _why(tier: Tier, times: OperationTimes, asked: Asked) -> str:
-    nearest = ", ".join(asked.predictor.nearest) or "none is calibrated"
-    text = _WHY[tier].format(nearest=nearest)
+    if not asked.predictor.nearest:
+        return "no such device is calibrated: its roofline times what is usual"
+    text = _WHY[tier].format(nearest=", ".join(asked.predictor.nearest))
     if tier == "datasheet" and times.calibrated.any():
         share = float(times.seconds[times.calibrated].sum() / times.seconds.sum())
         text = (

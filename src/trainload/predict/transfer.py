@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from trainload.predict.curves import Curves, Said, kind_of
+from trainload.predict.curves import Curves, Said, is_product, kind_of
 from trainload.predict.features import place
 from trainload.predict.limits import usable_dtype
-from trainload.predict.work import PRODUCTS
 
 if TYPE_CHECKING:
     from trainload.predict.limits import Limits
@@ -26,8 +25,9 @@ WITHIN = 1.96
 """Standard deviations of a normal distribution that hold LEVEL of it, either way."""
 _ALIKE = 1.0
 """How fast the weight of another architecture falls with its distance."""
-_UNSEEN_SPREAD = {"calibrated": 0.06, "datasheet": 0.24}
-"""Spread of a whole device against what is known of it: shared by all of its operations."""
+_OWN_SPREAD, _UNSEEN_SPREAD, _FOREIGN_SPREAD = 0.06, 0.26, 0.45
+"""Spread of a whole device against what is known of it, shared by all of its operations: measured
+itself, of an architecture like those measured, or of another maker's."""
 _BORROWED = 0.15
 """More spread where another class or type had to stand in."""
 _MATRIX_RESIDUAL = 0.17
@@ -97,10 +97,15 @@ class Predictor:
         return OperationTimes(
             seconds=np.maximum(seconds, least),
             spread=spread,
-            shared_spread=_UNSEEN_SPREAD["calibrated" if own.all() else "datasheet"],
+            shared_spread=self._shared_spread(bool(own.all())),
             calibrated=own,
             roofline_s=placed.roofline_s,
         )
+
+    def _shared_spread(self, own: bool) -> float:
+        if own:
+            return _OWN_SPREAD
+        return _UNSEEN_SPREAD if self._limits.known_architecture else _FOREIGN_SPREAD
 
     def _residual(
         self, kind: str, dtype: str, features: Any, *, with_host: bool
@@ -131,7 +136,7 @@ class Predictor:
         borrowed = 0.0 if exact[0][1].exact else _BORROWED
         # What a call takes at least is the host's and the driver's, of no architecture.
         floor_s = float(np.median([said.floor_s for _, said in exact]))
-        if borrowed and dtype != "float32" and _is_product(kind):
+        if borrowed and dtype != "float32" and is_product(kind):
             mean = mean + _MATRIX_RESIDUAL
         spread = np.sqrt(between + within + borrowed**2)
         return Said(residual=mean, spread=spread, floor_s=floor_s, exact=not borrowed), False
@@ -147,10 +152,6 @@ class Predictor:
 
     def _weight(self, other: Curves) -> float:
         return math.exp(-_ALIKE * abs(other.limits.generation - self._limits.generation))
-
-
-def _is_product(kind: str) -> bool:
-    return kind.removeprefix("pointwise_") in PRODUCTS
 
 
 def _with_floor(said: Said, curves: Curves, with_host: bool) -> Said:
