@@ -138,9 +138,10 @@ def shared_line(found: Comparison) -> str:
     """What all parts have in common, and what the columns mean."""
     if found.shared_fraction is None:
         return ""
+    change = signed_number(100 * found.shared_fraction)
     return (
-        f"All parts alike changed by {signed_number(100 * found.shared_fraction)} %, as clocks and other "
-        "load change them; `of its own` is what a part changed beyond that."
+        f"All parts alike changed by {change} %, as clocks and other load change them; "
+        "`of its own` is what a part changed beyond that."
     )
 
 
