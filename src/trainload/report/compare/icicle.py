@@ -17,6 +17,8 @@ WIDTH, ROW = 1000.0, 26.0
 NARROWEST = 0.8
 """Boxes below, in units of the width's thousandth, are drawn as one grey box."""
 _LETTER = 7.2
+_DEEPEST = 100
+"""Levels beyond which a path is one name."""
 _FULL = 0.1
 """Share of the step by which a change has the strongest colour."""
 
@@ -43,7 +45,8 @@ def grow_boxes(found: Comparison) -> Box:
     root = Box(name="step", path="step")
     for part in found.layers:
         place = [root]
-        words = part.path.split(".") if part.phase is not None else [part.path]
+        deep = part.path.count(".") > _DEEPEST
+        words = [part.path] if part.phase is None or deep else part.path.split(".")
         for at, word in enumerate(words):
             path = ".".join(words[: at + 1])
             place.append(place[-1].children.setdefault(word, Box(name=word, path=path)))

@@ -54,7 +54,7 @@ def _metric_row(metric: MetricDifference) -> tuple[str, ...]:
         render_figure(metric.name, metric.a),
         render_figure(metric.name, metric.b),
         signed(metric.name, metric.difference),
-        MISSING if metric.percent is None else f"{metric.percent:+.1f} %",
+        MISSING if metric.percent is None else f"{signed_number(metric.percent)} %",
         interval(metric.name, metric.low, metric.high),
         f"{metric.runs_a} + {metric.runs_b}",
         verdict_word(metric.verdict),
@@ -78,6 +78,11 @@ def signed(name: str, value: float | None) -> str:
     small = name == "step_s" and abs(value) < _ROUNDING_S
     text = render_figure(name, 0.0 if small else abs(value))
     return text if value == 0 or small else f"{'+' if value > 0 else '−'}{text}"
+
+
+def signed_number(value: float) -> str:
+    """One digit after the point, with a sign that is no hyphen."""
+    return f"{value:+.1f}".replace("-", "−")
 
 
 def interval(name: str, low: float | None, high: float | None) -> str:
@@ -133,9 +138,10 @@ def shared_line(found: Comparison) -> str:
     """What all parts have in common, and what the columns mean."""
     if found.shared_fraction is None:
         return ""
+    change = signed_number(100 * found.shared_fraction)
     return (
-        f"All parts alike changed by {100 * found.shared_fraction:+.1f} %, as clocks and other "
-        "load change them; `of its own` is what a part changed beyond that."
+        f"All parts alike changed by {change} %, as clocks and other load change them; "
+        "`of its own` is what a part changed beyond that."
     )
 
 
@@ -182,7 +188,7 @@ def _because(step: MetricDifference) -> str:
 def _range(step: MetricDifference) -> str:
     if step.low is None or step.high is None or not step.a:
         return ""
-    low, high = (f"{100 * bound / step.a:+.1f}" for bound in (step.low, step.high))
+    low, high = (signed_number(100 * bound / step.a) for bound in (step.low, step.high))
     return f"({low} … {high} %, n {step.runs_a} + {step.runs_b})"
 
 
