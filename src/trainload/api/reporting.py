@@ -82,12 +82,13 @@ def many_runs(found: Found) -> ManyRuns:
     opened, problems = _open(found.paths)
     notes: list[str] = []
     layers = _layers(opened, notes, problems)
+    names = level_names(tidy, opened) if found.studies else telling_names(found.measured)
     runs: list[ShownRun] = [
         ShownRun(
             key=path.name, name=name, run=run, figures=one.figures, reason=one.reason, layers=traced
         )
         for path, name, run, one, traced in zip(
-            found.paths, run_names(tidy, opened), opened, found.measured, layers, strict=True
+            found.paths, names, opened, found.measured, layers, strict=True
         )
     ]
     title = ", ".join(clean_text(name) for name in found.studies)
@@ -103,8 +104,23 @@ def many_runs(found: Found) -> ManyRuns:
     )
 
 
-def run_names(tidy: TidyStudy, runs: Sequence[Run | None]) -> list[str]:
-    """For each run a name that tells it from the others: its levels, and its repetition."""
+def telling_names(measured: Sequence[Measured]) -> list[str]:
+    """For each run the shortest name that tells it from the others."""
+    from trainload.analyse.naming import distinguish_facts
+    from trainload.analyse.study.figures import told_facts
+
+    figures = [one.figures for one in measured]
+    facts = [
+        {"model": one.run} if found is None else told_facts(found)
+        for one, found in zip(measured, figures, strict=True)
+    ]
+    created = [("" if found is None else found.created) or "" for found in figures]
+    orders = [(when, one.run) for when, one in zip(created, measured, strict=True)]
+    return [clean_text(name) for name in distinguish_facts(facts, orders)]
+
+
+def level_names(tidy: TidyStudy, runs: Sequence[Run | None]) -> list[str]:
+    """For each run of a study its levels, and its repetition."""
     counts = tidy.frame["cell"].value_counts()
     several = {cell: count > 1 for cell, count in counts.iter_rows()}
     columns = ("run", "cell", "repetition", *tidy.factors)
