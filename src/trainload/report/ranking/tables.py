@@ -105,7 +105,7 @@ def _wins(ranking: Ranking) -> TextTable:
         counts = [int(whole[name].sum()) for name in ("decided", "not_decided", "by_mean_only")]
         told = [" : ".join(map(str, found["wins"].to_list())) for found in scores]
         rows.append((metric_name(metric), *told, *map(str, (*counts, whole["no_contest"][0]))))
-    columns = ("metric", "all", *(clean_text(over.removeprefix(last)) for over in parts),
+    columns = ("metric", "together", *(clean_text(over.removeprefix(last)) for over in parts),
                "decided", "not decided", "by mean only", "without rival")  # fmt: skip
     return TextTable(
         title="Wins, " + " : ".join(map(clean_text, ranking.levels)),
