@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from layers_samples import make_rank
 
 from compare_samples import make, side, traced_side
+from trainload.analyse.attribution.partition import Part
 from trainload.analyse.compare import NOT_EXPLAINED, Known, PartKey, Side, compare_sides, parts_of
+from trainload.analyse.compare.operations import by_part, name_operations
 
 
 def explained(a, b):
@@ -125,3 +127,15 @@ def test_an_attribution_becomes_parts_that_sum_to_the_runs_step_time():
     )
     assert PartKey("(model)", "idle") in found and PartKey("copies", None) in found
     assert parts_of(rank, None) is None
+
+
+def test_the_operation_that_changed_most_is_named_where_both_sides_tell_some():
+    draw = random.Random(7)
+    found = explained(traced_side("a", 3, draw), traced_side("b", 3, draw, slower="stem", by=2.0))
+    stem = Part("layer", "Net", "stem", "forward")
+    before = by_part({stem: {"aten::conv2d": 0.008, "aten::add": 0.002}})
+    after = by_part({stem: {"aten::conv2d": 0.017, "aten::add": 0.001, "aten::mul": 0.002}})
+    first = name_operations(found, [before], [after]).layers[0]
+    assert first.path == "stem" and first.operation == "aten::conv2d"
+    assert first.operation_s == pytest.approx(0.009)
+    assert name_operations(found, [before], [{}]) == found

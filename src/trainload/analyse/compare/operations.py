@@ -30,8 +30,9 @@ def by_part(found: Operations) -> dict[PartKey, dict[str, float]]:
 
 def name_operations(found: Comparison, a: Sequence[Named], b: Sequence[Named]) -> Comparison:
     """The comparison with the operation that changed most in each of its first parts."""
+    a, b = [run for run in a if run], [run for run in b if run]
     if not a or not b:
-        return found
+        return found  # what one framework does not name has not vanished
     rows = list(found.layers)
     for at, row in enumerate(rows[:MOST_ROWS]):
         key = PartKey(row.path, row.phase)

@@ -140,7 +140,7 @@ def shared_line(found: Comparison) -> str:
         return ""
     change = signed_number(100 * found.shared_fraction)
     return (
-        f"All parts alike changed by {change} %, as clocks and other load change them; "
+        f"The middle part changed by {change} %, as clocks and other load change all alike; "
         "`of its own` is what a part changed beyond that."
     )
 
