@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trainload.analyse.compare import NOT_EXPLAINED, Comparison, LayerDifference, MetricDifference
-from trainload.report.wording import clean_text, render_figure
+from trainload.report.wording import clean_text, render_figure, render_name
 from trainload.units import MISSING, render_percent, render_seconds
 
 METRIC_TITLES = ("metric", "A", "B", "B − A", "%", "interval of the difference", "n", "verdict")
@@ -63,7 +63,7 @@ def _metric_row(metric: MetricDifference) -> tuple[str, ...]:
 
 def plain_name(name: str) -> str:
     """A metric as people call it; the one place that names metrics here."""
-    return clean_text(name)
+    return render_name(name)
 
 
 def verdict_word(verdict: str) -> str:
