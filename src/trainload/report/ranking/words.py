@@ -5,26 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainload.report.wording import clean_text
+from trainload.report.wording import clean_text, render_name
 from trainload.units import MISSING, render_percent, render_value
 
-_NAMES: Mapping[str, str] = {
-    "duration_s": "Total time",
-    "epoch_s": "Time per epoch",
-    "training_s": "Training time",
-    "step_s": "Step time",
-    "examples_per_s": "Throughput",
-    "mean_power_w": "Mean power",
-    "energy_j": "Energy",
-    "train_loss": "Training loss of the last epoch",
-    "validation_loss": "Validation loss of the last epoch",
-    "mean_loss": "Loss, mean over epochs",
-    "validation_accuracy": "Accuracy of the last epoch",
-    "mean_validation_accuracy": "Accuracy, mean over epochs",
-    "best_accuracy": "Best accuracy",
-    "validation_top5_accuracy": "Top-5 accuracy of the last epoch",
-    "mean_top5_accuracy": "Top-5 accuracy, mean over epochs",
-}
 MARKS: Mapping[str, str] = {"decided": "", "not decided": " ~", "by mean only": " °"}
 LEGEND = (
     "~ not decided: repetitions cannot tell them apart; ° by mean only: single runs, or values "
@@ -34,8 +17,9 @@ LEGEND = (
 
 
 def metric_name(metric: str) -> str:
-    """The plain name of a metric; its own where it has none."""
-    return _NAMES.get(metric, clean_text(metric))
+    """The plain name of a metric as a title; its own where it has none."""
+    name = render_name(metric)
+    return name[:1].upper() + name[1:]
 
 
 def render_metric(metric: str, value: float | None) -> str:
