@@ -23,6 +23,7 @@ AXE := 4.14.0
 RAY := 2.60.0
 RAY_VENV := $(CURDIR)/.venv-ray
 EXPORT_VENV := $(CURDIR)/.venv-exports
+EXPORTERS := kaleido==1.5.* mlflow-skinny==3.17.* tensorboard==2.21.* wandb==0.31.*
 WHEEL_TESTS := tests/worker/frameworks/fake_step/test_op_trace.py tests/cli/test_estimate_verb.py \
 	tests/api/estimating tests/api/test_in_process.py tests/worker/frameworks/test_worker_torch.py \
 	tests/worker/frameworks/test_training_torch.py tests/worker/frameworks/test_layers_torch.py
@@ -93,7 +94,7 @@ test-exports:
 	@if [ ! -e $(EXPORT_VENV)/.ready ]; then \
 		rm -rf $(EXPORT_VENV); \
 		{ $(PYTHON) -m venv $(EXPORT_VENV) && \
-			$(EXPORT_VENV)/bin/pip install --quiet pyyaml scipy plotly kaleido mlflow-skinny tensorboard wandb $(WHEEL_PACKAGES) && \
+			$(EXPORT_VENV)/bin/pip install --quiet -c constraints.txt pyyaml scipy plotly $(EXPORTERS) $(WHEEL_PACKAGES) && \
 			touch $(EXPORT_VENV)/.ready; } || rm -rf $(EXPORT_VENV); \
 	fi; \
 	if [ -e $(EXPORT_VENV)/.ready ]; then \

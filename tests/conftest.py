@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,10 @@ from trainload.record import (
 from trainload.record.layout import EVENTS, SAMPLES, WORKER_LOG
 from trainload.record.manifest import manifest_json
 from trainload.workload import Masking, assemble_workload, recorded_workload
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As behind `nohup … &`: what is started by tests of Ctrl-C would ignore it too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 START_S = 1000.0
 HOSTILE = "<script>alert(1)</script>[bold]\x1b[31m\u202e&\"'"
