@@ -11,6 +11,7 @@ import io
 import json
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,16 @@ _DTYPES = (
 _ODD_FLOATS = (float("nan"), float("inf"), float("-inf"), None, 1e308, -1.0, 0.0, 1e18)
 
 Kind = Callable[[Path, random.Random, Path], str]
+
+
+def dump_deep(document: Any) -> str:
+    """A document as JSON, also one that two changes nested deeper than Python allows."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    try:
+        return json.dumps(document)
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def paths_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -88,7 +99,7 @@ def leaf(run: Path, dice: random.Random, _: Path) -> str:
         return "run.json is no file any more"
     document = json.loads((run / "run.json").read_text())
     done = [change_document(document, dice) for _ in range(dice.randint(1, 3))]
-    (run / "run.json").write_text(json.dumps(document))
+    (run / "run.json").write_text(dump_deep(document))
     return f"run.json: {'; '.join(done)}"
 
 
@@ -174,7 +185,7 @@ def table(run: Path, dice: random.Random, _: Path) -> str:
     if metadata.get("trainload") and dice.random() < 0.5:
         document = json.loads(metadata["trainload"])
         done.append(change_document(document, dice))
-        metadata["trainload"] = json.dumps(document)
+        metadata["trainload"] = dump_deep(document)
     out = io.BytesIO()
     frame.write_parquet(out, compression="zstd", metadata=metadata)
     path.write_bytes(out.getvalue())
@@ -232,7 +243,7 @@ def line(run: Path, dice: random.Random, _: Path) -> str:
             except ValueError:
                 document = {}
             done.append(f"line {at}: {change_document(document, dice)}")
-            lines[at] = json.dumps(document)
+            lines[at] = dump_deep(document)
         elif how == "tear":
             lines[at] = lines[at][: dice.randint(0, len(lines[at]))]
         elif how == "double":
@@ -265,7 +276,7 @@ def trace(run: Path, dice: random.Random, _: Path) -> str:
             event = dice.choice(events)
             if isinstance(event, dict):
                 done.append(change_document(event, dice))
-    text = json.dumps(document)
+    text = dump_deep(document)
     path.write_bytes(gzip.compress(text.encode(), 1) if packed else text.encode())
     for stale in _plain(run, "layers.parquet"):
         stale.unlink()  # else the copy would answer for the trace

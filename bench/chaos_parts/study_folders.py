@@ -15,7 +15,14 @@ from typing import Any
 
 import yaml
 
-from chaos_parts.mutation_kinds import KINDS, bytes_of, change_document, line, power_cut
+from chaos_parts.mutation_kinds import (
+    KINDS,
+    bytes_of,
+    change_document,
+    dump_deep,
+    line,
+    power_cut,
+)
 from trainload.api.loading import load, load_run_figures
 from trainload.study.ledger import Ledger, judge_run
 from trainload.study.status import read_status
@@ -122,7 +129,7 @@ def _figures(folder: Path, dice: random.Random, _: Path) -> str:
     path = dice.choice(found)
     document = json.loads(path.read_text())
     words = "; ".join(change_document(document, dice) for _turn in range(dice.randint(1, 3)))
-    path.write_text(json.dumps(document))
+    path.write_text(dump_deep(document))
     return f"{path.parent.name}/summary.json: {words}"
 
 

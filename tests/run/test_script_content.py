@@ -80,6 +80,7 @@ def test_tokens_and_names_of_hugging_face_and_what_a_scaler_multiplied(run_scrip
                 logits = self.head(self.table(input_ids))
                 return {"loss": torch.nn.functional.cross_entropy(logits.mT, labels)}
 
+        torch.manual_seed(0)
         model = Language()
         optimizer = torch.optim.AdamW(model.parameters())
         scaler = torch.amp.GradScaler("cpu")
