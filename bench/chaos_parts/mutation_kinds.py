@@ -19,6 +19,8 @@ from typing import Any
 import polars as pl
 
 DEEP = "600 lists in each other"
+_DEEPEST = 700
+"""Levels below which nothing is changed: one such nest may be changed again, no deeper."""
 ODD_VALUES: tuple[Any, ...] = (
     None, True, -1, 0, 10**30, 1e308, -1e308, 1e400, float("nan"), 0.5, 2**63, "", "x", "\ud800",
     "not measured", [], [None], ["x"], {}, {"x": 1}, [[[]]], DEEP, "9" * 5000, [1.5, 2.5],
@@ -53,6 +55,8 @@ def paths_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
     """Where the parts of a document stand, the first few of each list."""
     if path:
         yield path
+    if len(path) >= _DEEPEST:
+        return
     if isinstance(value, dict):
         for key, item in value.items():
             yield from paths_of(item, (*path, key))

@@ -218,11 +218,10 @@ def _watched() -> Iterator[None]:
 def _waited_s() -> float:
     """Seconds that threads of this process and of those it started stood without a core."""
     waited_ns = 0
-    started = [
-        child
-        for path in Path("/proc/self/task").glob("*/children")
-        for child in path.read_text().split()
-    ]
+    started: list[str] = []
+    for path in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # a thread may have ended meanwhile
+            started += path.read_text().split()
     threads = (Path(f"/proc/{one}/task").glob("*/schedstat") for one in ("self", *started))
     for path in itertools.chain.from_iterable(threads):
         with contextlib.suppress(OSError):
