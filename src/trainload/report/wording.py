@@ -122,6 +122,8 @@ def render_figure(column: str, value: float | None) -> str:
     """A figure in its column's unit; a plain number where the unit is a count."""
     if value is not None and unit_of(column) == "count":
         return f"{value:.4g}"
+    if value is not None and unit_of(column) == "1/s" and abs(value) >= 1000:
+        return f"{value:,.0f} 1/s"
     return render_energy(value) if unit_of(column) == "J" else render_value(column, value)
 
 
@@ -166,6 +168,10 @@ _NAMES: Mapping[str, str] = {
     "mean_examples_per_s": "mean examples per second",
     "tokens_per_s": "tokens per second",
     "input_wait_s": "input wait",
+    "run_cpu_s": "CPU time of the run",
+    "host_cpu_busy_s": "CPU time of the host",
+    "cgroup_cpu_s": "CPU time of the container",
+    "batch_size": "batch size",
     "loss": "loss",
     "train_loss": "training loss",
     "mean_loss": "loss, mean over epochs",

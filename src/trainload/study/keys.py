@@ -14,8 +14,6 @@ from typing import Annotated, Any
 from trainload.workload import MODELS, looks_like_script, settable_names
 from trainload_worker.protocol.checked import Bounds, suggest
 
-Scalar = str | int | float | bool | None
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunKeys:

@@ -27,6 +27,19 @@ const trainload = (() => {
     };
   }
 
+  // What the layouts of line plots share; an axis begins with `axisOf`.
+  const frameOf = (look) => ({
+    paper_bgcolor: look.panel,
+    plot_bgcolor: look.panel,
+    font: { color: look.ink, size: 12, family: "system-ui, sans-serif" },
+    margin: { l: 48, r: 10, t: 8, b: 40 },
+    hovermode: "closest",
+    hoverlabel: { align: "left", namelength: -1 },
+  });
+  const axisOf = (look) => ({
+    gridcolor: look.grid, zerolinecolor: look.grid, linecolor: look.quiet,
+  });
+
   // Plots of one group show the same stretch of their horizontal axes.
   const newGroup = () => ({ members: new Set(), range: null });
   function link(element, group) {
@@ -111,6 +124,6 @@ const trainload = (() => {
 
   return {
     COLOURS, BANDS, root, data, chosen, plain, style, newGroup, link, drawLate, redraw, drawEvery,
-    element, imageButtons,
+    element, imageButtons, frameOf, axisOf,
   };
 })();

@@ -102,14 +102,9 @@
   }
 
   function layoutOf(canvas, look, unit, axisTitle, more = {}) {
-    const axis = { gridcolor: look.grid, zerolinecolor: look.grid, linecolor: look.quiet };
+    const axis = trainload.axisOf(look);
     return {
-      paper_bgcolor: look.panel,
-      plot_bgcolor: look.panel,
-      font: { color: look.ink, size: 12, family: "system-ui, sans-serif" },
-      margin: { l: 48, r: 10, t: 8, b: 40 },
-      hovermode: "closest",
-      hoverlabel: { align: "left", namelength: -1 },
+      ...trainload.frameOf(look),
       xaxis: {
         ...axis, title: { text: axisTitle, standoff: 6 }, automargin: true, tickangle: 0,
         nticks: canvas.clientWidth < NARROW_PX ? 5 : 8, rangemode: "tozero",

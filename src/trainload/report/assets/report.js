@@ -56,7 +56,7 @@
 
   function layoutOf(plot, look) {
     const time = chosen("axis") === "time";
-    const line = { gridcolor: look.grid, zerolinecolor: look.grid, linecolor: look.quiet };
+    const line = trainload.axisOf(look);
     const y = { ...line, title: { text: plot.figure.axis, standoff: 6 }, automargin: true };
     if (plot.figure.percent) {
       y.tickformat = ".0%";
@@ -65,12 +65,7 @@
       y.rangemode = "tozero";
     }
     return {
-      paper_bgcolor: look.panel,
-      plot_bgcolor: look.panel,
-      font: { color: look.ink, size: 12, family: "system-ui, sans-serif" },
-      margin: { l: 48, r: 10, t: 8, b: 40 },
-      hovermode: "closest",
-      hoverlabel: { align: "left", namelength: -1 },
+      ...trainload.frameOf(look),
       xaxis: {
         ...line,
         title: { text: time ? plot.run.time : "iteration", standoff: 6 },

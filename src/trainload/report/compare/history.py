@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trainload.analyse.compare.history import Change, History
-from trainload.report.compare.wording import interval, plain_name, signed
-from trainload.report.wording import clean_text, render_figure
+from trainload.report.compare.wording import interval, signed
+from trainload.report.wording import clean_text, render_figure, render_name
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDEST = 100
@@ -39,7 +39,7 @@ def render_history(found: History) -> Group:
     values = [point.value for point in found.points]
     low, high = (render_figure(found.metric, pick(values)) for pick in (min, max))
     parts: list[RenderableType] = [
-        Text(f"{clean_text(found.title)}: {plain_name(found.metric)}, {count} runs", style="bold"),
+        Text(f"{clean_text(found.title)}: {render_name(found.metric)}, {count} runs", style="bold"),
         Text(f"{sparkline(values)}  {low} … {high}"),
         _runs(found),
     ]
@@ -72,7 +72,7 @@ def change_line(found: History, change: Change) -> str:
 
 def _runs(found: History) -> Table:
     table = Table()
-    for title in ("", "begun", "run", plain_name(found.metric)):
+    for title in ("", "begun", "run", render_name(found.metric)):
         table.add_column(title, justify="right" if title in ("", found.metric) else "left")
     changes = {change.at for change in found.changes}
     count = len(found.points)

@@ -50,7 +50,7 @@ def is_decided(metric: MetricDifference) -> bool:
 
 def _metric_row(metric: MetricDifference) -> tuple[str, ...]:
     return (
-        plain_name(metric.name),
+        render_name(metric.name),
         render_figure(metric.name, metric.a),
         render_figure(metric.name, metric.b),
         signed(metric.name, metric.difference),
@@ -59,11 +59,6 @@ def _metric_row(metric: MetricDifference) -> tuple[str, ...]:
         f"{metric.runs_a} + {metric.runs_b}",
         verdict_word(metric.verdict),
     )
-
-
-def plain_name(name: str) -> str:
-    """A metric as people call it; the one place that names metrics here."""
-    return render_name(name)
 
 
 def verdict_word(verdict: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from trainload.report.wording import clean_text
 
 if TYPE_CHECKING:
     import polars as pl
 
-TableKind = Literal["csv", "parquet", "markdown", "latex"]
 TABLE_KINDS: dict[str, str] = {
     "csv": "csv",
     "parquet": "parquet",
