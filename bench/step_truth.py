@@ -2,13 +2,17 @@
 
     PYTHONPATH=src python3 bench/step_truth.py --out FOLDER [--limit-s 330] [--seconds 2]
     PYTHONPATH=src python3 bench/step_truth.py --out FOLDER --traces
+    PYTHONPATH=src python3 bench/step_truth.py --out FOLDER --profile [--limit-s 330]
 
 Models are those of memory_cases.py; torchvision and transformers are needed for theirs. Each case
 is trained for `--seconds` after its warm-up, in blocks between which the device is waited for: the
 loop that a script has, no step waited for by itself. steps.jsonl gets a line for each: the median
 over blocks of a step's seconds, the mean power and a step's energy by the board's own counter.
 `--traces` leaves the op trace of each case (CASE.ops.jsonl.gz), made on tensors without numbers by
-as many processes as half of the cores. A second call with the same folder goes on.
+as many processes as half of the cores. `--profile` says where the time goes: profile.jsonl has for
+each case what the host takes to dispatch a step (`host_s`, nothing waited for), and of one step
+under torch's profiler the operations by name, shapes and types with their count, the seconds of
+their kernels and how many kernels these were. A second call with the same folder goes on.
 """
 
 from __future__ import annotations
@@ -149,6 +153,61 @@ def measure(case: Case, device: str, seconds: float, energy_j: Any) -> dict[str,
     return found
 
 
+def profile(case: Case, device: str, folder: Path) -> dict[str, Any]:
+    """What the host takes for a step, and the kernels of each operation in one."""
+    import torch
+
+    training = Training(case, device)
+    for _ in range(6):
+        training.step()
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    hosts = []
+    for _ in range(7):
+        wait()
+        began = time.perf_counter()
+        training.step()
+        hosts.append(time.perf_counter() - began)
+    wait()
+    kinds = [torch.profiler.ProfilerActivity.CPU]
+    if device == "cuda":
+        kinds.append(torch.profiler.ProfilerActivity.CUDA)
+    with torch.profiler.profile(activities=kinds, record_shapes=True) as seen:
+        training.step()
+        wait()
+    path = folder / "trace.json"
+    seen.export_chrome_trace(str(path))
+    rows = kernels_of(json.loads(path.read_text())["traceEvents"])
+    path.unlink()
+    return {"host_s": min(hosts), "operations": rows}
+
+
+def kernels_of(events: list[dict[str, Any]]) -> list[list[Any]]:
+    """Operations by name, shapes and types: [name, shapes, types, count, kernels, seconds]."""
+    named, sums = {}, {}
+    for event in events:
+        if event.get("cat") == "cpu_op":
+            named[event["args"].get("External id")] = event
+    for event in named.values():
+        key = _key(event)
+        sums.setdefault(key, [0, 0, 0.0])[0] += 1
+    for event in events:
+        if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+            owner = named.get(event["args"].get("External id"))
+            found = sums.setdefault(("", "", "") if owner is None else _key(owner), [0, 0, 0.0])
+            found[1] += 1
+            found[2] += event["dur"] / 1e6
+    return [[*key, *found] for key, found in sums.items() if found[1] or "aten::" in key[0]]
+
+
+def _key(event: dict[str, Any]) -> tuple[str, str, str]:
+    asked = event["args"]
+    return (
+        event["name"],
+        json.dumps(asked.get("Input Dims")),
+        json.dumps(asked.get("Input type")),
+    )
+
+
 def energy_counter(device: str) -> Any:
     """Joules that the board has used; None each time where there is no such counter."""
     if device != "cuda":
@@ -164,7 +223,7 @@ def measure_all(words: argparse.Namespace) -> None:
     """Every case that steps.jsonl lacks, in a seeded order, until the time is up."""
     import torch
 
-    lines = words.out / "steps.jsonl"
+    lines = words.out / ("profile.jsonl" if words.profile else "steps.jsonl")
     done = set()
     if lines.exists():
         done = {json.loads(line)["case"] for line in lines.read_text().splitlines()}
@@ -177,12 +236,16 @@ def measure_all(words: argparse.Namespace) -> None:
             continue
         row = {"case": case.name, "family": family}
         try:
-            row |= measure(case, words.device, words.seconds, energy_j)
+            if words.profile:
+                row |= profile(case, words.device, words.out)
+            else:
+                row |= measure(case, words.device, words.seconds, energy_j)
         except Exception as error:  # noqa: BLE001 - of libraries: the row says so
             row["missing"] = f"{type(error).__name__}: {error}"[:300]
         with lines.open("a") as out:
             out.write(json.dumps(row) + "\n")
-        print(case.name, row.get("missing") or f"{row['step_s'] * 1e3:.3f} ms", flush=True)
+        figure_s = row.get("host_s" if words.profile else "step_s")
+        print(case.name, row.get("missing") or f"{1e3 * figure_s:.3f} ms", flush=True)
         gc.collect()
         if words.device == "cuda":
             torch.cuda.empty_cache()
@@ -242,6 +305,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--limit-s", type=float, default=330.0)
     parser.add_argument("--traces", action="store_true")
+    parser.add_argument("--profile", action="store_true")
     words = parser.parse_args()
     words.out.mkdir(parents=True, exist_ok=True)
     if words.traces:

@@ -104,3 +104,40 @@ def test_images_with_channels_innermost_are_seen():
     weight = tensor(4, 16, 3, 3, dtype="float16")
     found = work("convolution.default", [image, weight], [tensor(2, 4, 8, 8)], words)
     assert found.channels_last
+
+
+def test_a_bias_is_a_pass_over_the_image_and_a_sum_of_its_gradient():
+    image, weight, bias = tensor(2, 3, 8, 8), tensor(4, 3, 3, 3), tensor(4)
+    words = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+    forward = operation("convolution.default", [image, weight, bias], [tensor(2, 4, 8, 8)], words)
+    product, added = works_of([forward])
+    assert product.operation == "conv" and added.operation == "elementwise"
+    assert added.bytes == 2 * 4 * 512 and added.sizes == {"elements": 512, "operands": 2}
+    inputs = [tensor(2, 4, 8, 8), image, weight]
+    asked = [[4], [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [False, False, True]]
+    name = "convolution_backward.default"
+    (summed,) = works_of([operation(name, inputs, [bias], asked, phase="backward")])
+    assert summed.operation == "reduction" and summed.bytes == 4 * 512
+
+
+def test_a_copy_into_another_order_is_known():
+    turned = work("clone.default", [tensor(4, 6, strides=(1, 4))], [tensor(4, 6)])
+    assert turned.sizes["turned"] == 1
+    assert "turned" not in work("clone.default", [tensor(4, 6)], [tensor(4, 6)]).sizes
+
+
+def test_a_loss_reads_one_entry_of_each_row():
+    scores, targets = tensor(64, 1000), tensor(64, dtype="int64")
+    outputs = [tensor(), tensor()]
+    found = work("nll_loss_forward.default", [scores, targets], outputs)
+    assert found.bytes == 16 * 64
+    back = work("nll_loss_backward.default", [tensor(), scores, targets], [scores])
+    assert back.bytes == 4 * 64_000
+
+
+def test_norms_of_images_go_by_channel_and_layer_norms_by_row():
+    image = tensor(2, 16, 8, 8)
+    assert work("native_batch_norm.default", [image], [image]).sizes["channels"] == 16
+    assert "channels" not in work("native_group_norm.default", [image], [image]).sizes
+    series = tensor(2, 16, 100)
+    assert work("native_batch_norm.default", [series], [series]).sizes["channels"] == 16

@@ -3,12 +3,14 @@
 import pytest
 
 from predict.made_points import linear_work, made_calibration, row_work
+from trainload.hardware.calibrations import load_calibrations
 from trainload.hardware.catalogue import find_device
 from trainload.predict.curves import Curves
-from trainload.predict.energy import power_of
+from trainload.predict.energy import measured_power, power_of
+from trainload.predict.host import DISPATCH_S
 from trainload.predict.limits import limits_of
 from trainload.predict.several import exchange_seconds
-from trainload.predict.step import DISPATCH_S, Asked, predict_step
+from trainload.predict.step import Asked, predict_step
 from trainload.predict.transfer import Predictor
 
 
@@ -85,3 +87,30 @@ def test_the_exchange_makes_a_step_longer_and_doubtful():
     assert many.step_s.value == pytest.approx(one.step_s.value + many.exchange_s)
     assert many.step_s.high / many.step_s.value > one.step_s.high / one.step_s.value
     assert many.power_w.value > one.power_w.value
+
+
+def test_power_comes_from_the_kernels_where_they_were_metered():
+    device = find_device("h200")
+    parts = [(1e-3, 700.0), (1e-3, 300.0)]
+    busy = measured_power(device, 100.0, parts, 2e-3)
+    assert busy.value == pytest.approx(500.0) and busy.low < 500.0 < busy.high <= 700.0
+    assert measured_power(device, 100.0, parts, 4e-3).value == pytest.approx(300.0)
+    short = [(3e-6, 700.0)] * 100
+    assert measured_power(device, 100.0, short, 3e-4).value < 150.0
+
+
+def test_the_h200s_own_calibration_says_what_a_step_draws():
+    limits = limits_of(find_device("h200"))
+    own = load_calibrations()["h200"]
+    said = predict_step(
+        Asked(
+            works=[linear_work(8192, 8192, 8192, dtype="bfloat16")] * 20,
+            device=find_device("h200"),
+            limits=limits,
+            predictor=Predictor(limits, Curves(own, limits), ()),
+            dispatch_s=own.dispatch_s,
+            idle_w=own.idle_w,
+        )
+    )
+    assert said.tier == "calibrated" and 500 < said.power_w.value <= 700
+    assert said.utilisation > 0.5

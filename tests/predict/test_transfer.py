@@ -1,5 +1,7 @@
 """Operations from a device's own points and from those of others: exact, bounded, wider."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as some
 from predict.made_points import linear_work, made_calibration, row_work
 from trainload.hardware.catalogue import find_device
 from trainload.predict.curves import HOST_FLOOR, Curves, kind_of
+from trainload.predict.features import place
 from trainload.predict.limits import limits_of, usable_dtype
 from trainload.predict.transfer import Predictor
 from trainload.predict.work import Work
@@ -125,3 +128,31 @@ def test_another_makers_device_is_doubted_most():
     foreign, known = (predictor(name, None, others) for name in ("mi300x", "h200"))
     work = [row_work(2**22)]
     assert foreign.times(work).shared_spread > known.times(work).shared_spread
+
+
+def test_odd_sides_in_half_precision_are_not_taken_for_even_ones():
+    limits = limits_of(find_device("h200"))
+    even = made_calibration("h200", 0.8, "bfloat16").points
+    odd = [
+        replace(one, sizes={**one.sizes, "n": one.sizes["n"] + 1}, seconds=4 * one.seconds)
+        for one in even
+        if one.operation == "linear"
+    ]
+    both = replace(made_calibration("h200", 0.8, "bfloat16"), points=(*even, *odd))
+    predictor = Predictor(limits, Curves(both, limits), ())
+    works = [linear_work(1024, 512, 1024, "bfloat16"), linear_work(1024, 513, 1024, "bfloat16")]
+    aligned, misaligned = predictor.times(works).seconds
+    assert misaligned / aligned == pytest.approx(4.0, rel=0.3)
+
+
+def test_few_channels_leave_most_of_a_device_idle():
+    limits = limits_of(find_device("h200"))
+    norms = [
+        Work(
+            operation="norm", dtype="float32", flops=0.0, bytes=1e8,
+            sizes={"batch": 8, "channels": channels, "height": 56, "width": 56},
+        )
+        for channels in (16, 1024)
+    ]  # fmt: skip
+    few, many = place(norms, ["float32"] * 2, limits).roofline_s
+    assert few > 5 * many

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from trainload.predict.features import is_narrow, place
+from trainload.predict.features import by_channel, is_narrow, place
 from trainload.predict.limits import usable_dtype
 from trainload.predict.work import PRODUCTS, Work, work_of
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
 HOST_FLOOR = "device time of small operations"
 """In `lacks` of a calibration whose shortest times are those of the host's calls."""
-_NEIGHBOURS = 12
+_NEIGHBOURS = 6
 _LEAST_POINTS = 4
-_NEAR = 0.1
+_NEAR = 0.05
 _SMALLEST = 0.05
 """Share of the points, those with the least work, whose usual time is what any call takes."""
 _FLOOR_MOST = 2.0
@@ -74,8 +75,11 @@ class Curves:
         self.host_floor = HOST_FLOOR in calibration.lacks
         self._fitted: dict[tuple[str, str], Curve] = {}
         groups: dict[tuple[str, str], list[tuple[Work, float]]] = {}
+        self._watts: dict[tuple[str, str], list[float]] = {}
         for point in calibration.points:
             work = work_of(point)
+            if point.power_w is not None:
+                self._watts.setdefault((kind_of(work), point.dtype), []).append(point.power_w)
             groups.setdefault((kind_of(work), point.dtype), []).append((work, point.seconds))
         self._points = {
             key: points
@@ -124,6 +128,14 @@ class Curves:
         exact = key == (kind, dtype) or (key[0] == kind and not is_product(kind))
         return Said(residual=mean, spread=spread, floor_s=curve.floor_s, exact=exact)
 
+    def watts(self, kind: str, dtype: str) -> float | None:
+        """Power while works of the kind were repeated; None where no power was read."""
+        for one in (kind, *_alike(kind), "elementwise"):
+            for other in (dtype, *_DTYPES):
+                if (one, other) in self._watts:
+                    return median(self._watts[(one, other)])
+        return None
+
     def device_floor_s(self, floor_s: float) -> float:
         """The floor without the host's share."""
         return min(floor_s, _DEVICE_FLOOR_S) if self.host_floor else floor_s
@@ -148,8 +160,10 @@ def kind_of(work: Work) -> str:
         if is_narrow(work):
             return f"grouped_{name}"
         return f"pointwise_{name}" if work.sizes.get("kernel", 1) == 1 else name
-    if name.startswith("norm") and "channels" in work.sizes:
+    if by_channel(work):
         return f"image_{name}"
+    if work.sizes.get("turned"):
+        return f"turned_{name}"
     return "host_copy" if work.sizes.get("from_host") else name
 
 
@@ -164,6 +178,8 @@ def _alike(kind: str) -> tuple[str, ...]:
         return ()
     if kind.startswith("pointwise_"):
         return ("pointwise_conv", "linear")
+    if kind.startswith("turned_"):
+        return ("turned_copy", "elementwise")
     if kind.startswith("image_"):
         plain = kind.removeprefix("image_")
         return (plain, "norm", "elementwise")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainload.predict.work import Work, rounded, shape_of
+from trainload.predict.work import Shape, Work, rounded, shape_of
 
 if TYPE_CHECKING:
     from trainload.predict.limits import Limits
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 _TILE = (128, 64)
 """Rows and columns of the matrix that one block of threads usually computes."""
 _USUAL_S = 2e-5
-_PRODUCT = (0.6, 0.6, 0.6, 0.6, 0.2, 0.2, 1.0, 1.5, 0.5)
-_ROWS = (0.15, 0.15, 0.0, 0.0, 0.0, 0.4, 0.0, 0.0, 0.0)
+_PRODUCT = (0.6, 0.6, 0.6, 0.6, 0.2, 0.2, 1.0, 1.5, 0.5, 3.0)
+_ROWS = (0.15, 0.15, 0.0, 0.0, 0.0, 0.4, 0.0, 0.0, 0.0, 0.0)
+_IMAGES = (0.15, 0.4, 0.0, 0.0, 0.0, 0.4, 0.0, 0.0, 0.0, 0.0)
 """Weights of the features in the distance between two pieces of work: m, n, k, batch, moving over
-computing, roofline seconds, what tiles and waves waste, side of a kernel, height of an image.
-Kernels of products are chosen by shape; of rows it matters how long they keep the device."""
+computing, roofline seconds, what tiles and waves waste, side of a kernel, height of an image, rows
+of half precision that do not begin at multiples of 16 bytes.
+Kernels of products are chosen by shape; of rows it matters how long they keep the device; norms of
+images go by channel, so that few channels leave most of a device idle."""
 _POWER_SHARES = {"linear": 1.0, "bmm": 0.8}
 _OTHER_POWER_SHARE = 0.6
 """How much of a dense product's power a class draws: transforms and small tiles draw less."""
@@ -57,6 +60,32 @@ def _filled(elements: float, multiprocessors: float) -> float:
     return waves / math.ceil(waves)
 
 
+def by_channel(work: Work) -> bool:
+    """Whether it is a norm that takes each channel of an image by itself."""
+    norm = work.operation.startswith("norm") and "channels" in work.sizes
+    return norm and not work.channels_last
+
+
+def _idle_channels(work: Work, channels: float, multiprocessors: float) -> float:
+    """How much longer it takes that a multiprocessor has a channel and others have none."""
+    if not by_channel(work):
+        return 1.0
+    return rounded(channels, round(multiprocessors)) / channels
+
+
+def _is_odd(dtype: str, shape: Shape) -> bool:
+    """Whether a matrix in half precision has a side that is no multiple of eight."""
+    return dtype in ("bfloat16", "float16") and any(
+        round(side) % 8 for side in (shape.m, shape.n, shape.k)
+    )
+
+
+def _weights(work: Work) -> tuple[float, ...]:
+    if work.is_product:
+        return _PRODUCT
+    return _IMAGES if by_channel(work) else _ROWS
+
+
 def place(works: Sequence[Work], dtypes: Sequence[str], limits: Limits) -> Placed:
     """The works on a device, each computed in its type of `dtypes`."""
     import numpy as np
@@ -66,8 +95,8 @@ def place(works: Sequence[Work], dtypes: Sequence[str], limits: Limits) -> Place
         shape = shape_of(work)
         moved_s = max(work.bytes, 1.0) / limits.bandwidth
         if not work.is_product:
-            rows.append((shape.m, shape.n, 1.0, 1.0, 1.0, moved_s, 1.0, 1.0, 1.0))
-            roofline.append(moved_s)
+            rows.append((shape.m, shape.n, 1.0, 1.0, 1.0, moved_s, 1.0, 1.0, 1.0, 1.0))
+            roofline.append(moved_s * _idle_channels(work, shape.n, limits.multiprocessors))
             least.append(0.0 if work.bytes < 1 else moved_s)
             continue
         share = _POWER_SHARES.get(work.operation, _OTHER_POWER_SHARE)
@@ -88,16 +117,17 @@ def place(works: Sequence[Work], dtypes: Sequence[str], limits: Limits) -> Place
                 shape.m * shape.n / tiled * _filled(shape.batch * tiled, limits.multiprocessors),
                 shape.side,
                 shape.places,
+                math.e if _is_odd(dtype, shape) else 1.0,
             )
         )
         roofline.append(seconds)
         saved = WINOGRAD if shape.side == 3 and dtype == "float32" else 1.0
         least.append(max(flops / saved / max(limits.peaks[used], 1.0), moved_s))
-    columns = np.log(np.maximum(np.array(rows, dtype=float).reshape(-1, 9), 1e-12))
+    columns = np.log(np.maximum(np.array(rows, dtype=float).reshape(-1, 10), 1e-12))
     columns[:, 5] -= np.log(_USUAL_S)
-    weights = np.array([_PRODUCT if work.is_product else _ROWS for work in works])
+    weights = np.array([_weights(work) for work in works])
     return Placed(
         roofline_s=np.array(roofline),
-        features=columns * weights.reshape(-1, 9),
+        features=columns * weights.reshape(-1, 10),
         least_s=np.array(least),
     )

@@ -35,27 +35,73 @@ def works_of(events: Iterable[Event], *, tf32: bool = False) -> list[Work]:
     found: list[Work] = []
     for operation in operations:
         if operation.step == last:
-            found.extend(_works(operation, tf32))
+            found.extend(works_of_operation(operation, tf32=tf32))
     return found
 
 
-def _works(operation: Operation, tf32: bool) -> list[Work]:
+def works_of_operation(operation: Operation, *, tf32: bool = False) -> list[Work]:
+    """The works of one operation; a convolution with a bias, or backward, has several."""
     name = plain_name(operation)
     if name == "convolution_backward":
         return _convolution_backward(operation, tf32)
     kind, sizes = _classify(name, operation)
+    if kind in ("copy", "elementwise") and "tensors" not in sizes and _is_turned(operation):
+        sizes = {**sizes, "turned": 1}
+    bias = _bias(operation) if name == "convolution" and len(operation.inputs) > 2 else []
     return [
         Work(
             operation=kind,
             dtype=_dtype(operation, kind, tf32),
             sizes=sizes,
             flops=float(operation_flop(operation)),
-            bytes=float(operation_moved_bytes(operation)),
+            bytes=_bytes(name, operation),
             layer=operation.layer,
             phase="forward" if operation.phase == "other" else operation.phase,
             channels_last=_channels_last(operation),
+            name=name,
+        ),
+        *bias,
+    ]
+
+
+def _bias(operation: Operation, *, backward: bool = False) -> list[Work]:
+    """What a convolution's bias adds: a pass over its result, or the sum of its gradient."""
+    image = operation.inputs[0] if backward else operation.outputs[0]
+    count = math.prod(image.shape)
+    item = 4 if "32" in image.dtype else 2
+    rows = {"rows": image.shape[1], "width": count // max(image.shape[1], 1)}
+    return [
+        Work(
+            operation="reduction" if backward else "elementwise",
+            dtype=_dtype(operation, "bias", tf32=False),
+            sizes=rows if backward else {"elements": count, "operands": 2},
+            flops=float(count),
+            bytes=float(count * item * (1 if backward else 2)),
+            layer=operation.layer,
+            phase="backward" if backward else "forward",
+            name="convolution_bias",
         )
     ]
+
+
+def _is_turned(operation: Operation) -> bool:
+    """Whether an operand lies in memory otherwise than the result of the same shape."""
+    if not operation.outputs:
+        return False
+    result = operation.outputs[0]
+    return any(
+        one.shape == result.shape and one.strides != result.strides for one in operation.inputs
+    )
+
+
+def _bytes(name: str, operation: Operation) -> float:
+    """Least bytes; a loss picks one entry of each row, and its gradient is zero elsewhere."""
+    if name.startswith("nll_loss") and "backward" not in name:
+        return 16.0 * math.prod(operation.inputs[1].shape)
+    if name.startswith("nll_loss"):
+        item = 4 if "32" in operation.outputs[0].dtype else 2
+        return float(item * math.prod(operation.outputs[0].shape))
+    return float(operation_moved_bytes(operation))
 
 
 def _classify(name: str, operation: Operation) -> tuple[str, Sizes]:
@@ -73,7 +119,8 @@ def _classify(name: str, operation: Operation) -> tuple[str, Sizes]:
         if part in name:
             kind = rule
             backward = kind in ("norm", "softmax", "pool") and "backward" in name
-            return (f"{kind}_backward" if backward else kind), _rows(operation)
+            images = kind != "norm" or part == "batch_norm"
+            return (f"{kind}_backward" if backward else kind), _rows(operation, images=images)
     if name.startswith("_fused_"):
         return "optimizer", {"elements": _elements(operation), "tensors": len(operation.inputs)}
     if "_foreach_" in name:
@@ -144,12 +191,12 @@ def _convolution_backward(operation: Operation, tf32: bool) -> list[Work]:
         for kind, asked in zip(("conv_grad_input", "conv_grad_weight"), mask, strict=False)
         if asked
     ]
+    found = _bias(operation, backward=True) if len(mask) > 2 and mask[2] else []
     if not wanted:
-        return []
+        return found
     flops = operation_flop(operation) / len(wanted)
     tensors = {"conv_grad_input": source, "conv_grad_weight": weight}
     item = 4 if "32" in gradient.dtype else 2
-    found = []
     for kind in wanted:
         read = weight if kind == "conv_grad_input" else source
         moved = sum(math.prod(one.shape) for one in (gradient, read, tensors[kind])) * item
@@ -163,6 +210,7 @@ def _convolution_backward(operation: Operation, tf32: bool) -> list[Work]:
                 layer=operation.layer,
                 phase=operation.phase,
                 channels_last=_channels_last(operation),
+                name="convolution_backward",
             )
         )
     return found
@@ -199,14 +247,16 @@ def _recurrent(name: str, operation: Operation) -> tuple[str, Sizes]:
     return (f"{kind}_backward" if "backward" in name else kind), sizes
 
 
-def _rows(operation: Operation) -> Sizes:
-    """Rows and width of the largest operand; channels where it is an image."""
+def _rows(operation: Operation, *, images: bool = True) -> Sizes:
+    """Rows and width of the largest operand; channels where it is an image and taken as one."""
     tensors = (*operation.inputs, *operation.outputs)
     if not tensors:
         return {"rows": 1, "width": 1}
     largest = max(tensors, key=lambda one: math.prod(one.shape))
     shape = largest.shape
-    if len(shape) == 4:
+    if len(shape) == 3 and images and "batch_norm" in plain_name(operation):
+        return {"batch": shape[0], "channels": shape[1], "height": shape[2], "width": 1}
+    if len(shape) == 4 and images:
         return dict(zip(("batch", "channels", "height", "width"), shape, strict=True))
     width = shape[-1] if shape else 1
     return {"rows": math.prod(shape) // max(width, 1), "width": width}

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainload.predict.energy import power_of
+from trainload.predict.curves import kind_of
+from trainload.predict.energy import measured_power, power_of
+from trainload.predict.host import host_seconds, waits_for_gradients
 from trainload.predict.several import exchange_seconds
 from trainload.predict.transfer import WITHIN, OperationTimes, Predictor, Tier
 from trainload.predict.types import LayerPrediction, Limit, Ranged, StepPrediction
@@ -20,10 +22,9 @@ if TYPE_CHECKING:
     from trainload.predict.limits import Limits
     from trainload.predict.work import Work
 
-DISPATCH_S = 1.0e-5
-"""Host seconds for an operation where no calibration tells: eager torch on a usual processor."""
-_OPTIMIZER_TENSOR_S = 4e-7
-"""Host seconds for each tensor of an operation on lists."""
+IN_STEP = 1.07
+"""Kernels within a step, the gaps between them counted, against the same by themselves: chosen on
+the steps of bench/step_truth.py (bench/predict_h200.py tells it with each family left out)."""
 _HOST_SPREAD = 0.35
 _SEVERAL_SPREAD = 0.12
 _LAUNCH_S = 1.2e-5
@@ -55,9 +56,15 @@ class Asked:
 def predict_step(asked: Asked) -> StepPrediction:
     """The step's time with its range, layers, what limits it, power and energy."""
     times = asked.predictor.times(asked.works)
-    device_s = float(times.seconds.sum())
-    host_s = 0.0 if asked.limits.is_cpu else _host_seconds(asked)
-    alone_s = max(device_s, host_s)
+    device_s = IN_STEP * float(times.seconds.sum())
+    host_s, waiting_s = 0.0, 0.0
+    if not asked.limits.is_cpu:
+        before_s, update_s = host_seconds(asked.works, asked.dispatch_s)
+        host_s = before_s + update_s
+        if waits_for_gradients(asked.works):
+            # What is dispatched after the wait finds the device idle.
+            waiting_s = min(update_s, max(device_s - before_s, 0.0))
+    alone_s = max(device_s + waiting_s, host_s)
     exchange_s = exchange_seconds(
         asked.device, asked.count, asked.gradient_bytes, alone_s, bus=asked.bus_bytes_per_s
     )
@@ -69,7 +76,7 @@ def predict_step(asked: Asked) -> StepPrediction:
     limits = _limits(asked, times)
     flop = sum(work.flops for work in asked.works)
     peak, peak_name = _peak(asked)
-    power_w = power_of(asked.device, asked.idle_w, _load(times, busy), tier)
+    power_w = _power(asked, times, busy, tier)
     energy = None
     if power_w is not None:
         power_w = power_w.times(asked.count)
@@ -86,7 +93,7 @@ def predict_step(asked: Asked) -> StepPrediction:
         tier=tier,
         nearest=asked.predictor.nearest,
         why=_why(tier, times, asked),
-        layers=_layers(asked.works, times.seconds, limits),
+        layers=_layers(asked.works, IN_STEP * times.seconds, limits),
         flop=flop,
         utilisation=flop / busy / peak if flop and peak else None,
         utilisation_of=peak_name if flop else None,
@@ -95,18 +102,19 @@ def predict_step(asked: Asked) -> StepPrediction:
     )
 
 
-def _host_seconds(asked: Asked) -> float:
-    known = asked.dispatch_s
-    plain = known.get("operation", DISPATCH_S)
-    total = 0.0
-    for work in asked.works:
-        if work.phase == "backward":
-            total += known.get("backward", plain)
-        elif work.phase == "update":
-            total += plain + work.sizes.get("tensors", 0) * _OPTIMIZER_TENSOR_S
-        else:
-            total += known.get(work.operation, known.get("recorded", plain))
-    return total
+def _power(asked: Asked, times: OperationTimes, busy_s: float, tier: Tier) -> Ranged | None:
+    """By the kernels' own watts where a calibration read them, else by the load."""
+    idle_w, own = asked.idle_w, asked.predictor.own
+    if own is not None and idle_w is not None:
+        known = [own.watts(kind_of(work), work.dtype) for work in asked.works]
+        parts = [
+            (IN_STEP * float(seconds), watts)
+            for seconds, watts in zip(times.seconds, known, strict=True)
+            if watts is not None
+        ]
+        if len(parts) == len(known):
+            return measured_power(asked.device, idle_w, parts, busy_s)
+    return power_of(asked.device, idle_w, _load(times, busy_s), tier)
 
 
 def _spread(times: OperationTimes, device_s: float, host_s: float) -> float:

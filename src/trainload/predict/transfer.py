@@ -61,14 +61,14 @@ class Predictor:
 
     def __init__(self, limits: Limits, own: Curves | None, others: Sequence[Curves]) -> None:
         self._limits = limits
-        self._own = own
+        self.own = own
         self._others = tuple(others)
 
     @property
     def nearest(self) -> tuple[str, ...]:
         """Names of the calibrations it rests on, nearest first."""
-        if self._own is not None:
-            return (self._own.device,)
+        if self.own is not None:
+            return (self.own.device,)
         ordered = sorted(self._others, key=lambda one: -self._weight(one))
         return tuple(one.device for one in ordered[:3])
 
@@ -89,8 +89,11 @@ class Predictor:
             base = placed.roofline_s[at]
             found, measured = self._residual(kind, dtype, features, with_host=with_host)
             seconds[at] = (found.floor_s + base) * np.exp(found.residual)
-            if not found.exact:
-                seconds[at] += self._turning_s(works, kind, dtype, at)
+            if found.exact:
+                # Calibrated convolutions turn their images.
+                seconds[at] -= self._turning_s(works, kind, dtype, at, turned=False)
+            else:
+                seconds[at] += self._turning_s(works, kind, dtype, at, turned=True)
             spread[at] = found.spread
             own[at] = measured
         least = placed.least_s
@@ -113,13 +116,13 @@ class Predictor:
         import numpy as np
 
         count = len(features)
-        if self._own is not None:
-            said = self._own.say(kind, dtype, features)
+        if self.own is not None:
+            said = self.own.say(kind, dtype, features)
             if said is not None and said.exact:
-                return _with_floor(said, self._own, with_host), True
+                return _with_floor(said, self.own, with_host), True
         heard = [
             (self._weight(one), _with_floor(said, one, with_host))
-            for one in (*self._others, *([self._own] if self._own is not None else []))
+            for one in (*self._others, *([self.own] if self.own is not None else []))
             if (said := one.say(kind, dtype, features)) is not None
         ]
         exact = [pair for pair in heard if pair[1].exact] or heard
@@ -141,13 +144,18 @@ class Predictor:
         spread = np.sqrt(between + within + borrowed**2)
         return Said(residual=mean, spread=spread, floor_s=floor_s, exact=not borrowed), False
 
-    def _turning_s(self, works: Sequence[Work], kind: str, dtype: str, at: Sequence[int]) -> Any:
-        """Matrix units want the channels innermost: images that have not are turned, both ways."""
+    def _turning_s(
+        self, works: Sequence[Work], kind: str, dtype: str, at: Sequence[int], *, turned: bool
+    ) -> Any:
+        """Matrix units want the channels innermost: images that have not are turned, both ways.
+
+        Of those images, or of the others.
+        """
         import numpy as np
 
         if "conv" not in kind or kind.startswith("grouped_") or dtype == "float32":
             return 0.0
-        moved = [0.0 if works[one].channels_last else works[one].bytes for one in at]
+        moved = [works[one].bytes * (works[one].channels_last != turned) for one in at]
         return 2 * np.array(moved) / (_TURNING_SHARE * self._limits.bandwidth)
 
     def _weight(self, other: Curves) -> float:

@@ -44,6 +44,8 @@ class Work:
     phase: str = "forward"
     channels_last: bool = False
     """Of a convolution: whether its images have the channels innermost."""
+    name: str = ""
+    """As the framework calls it; empty where only its class is known."""
 
     @property
     def is_product(self) -> bool:

@@ -14,6 +14,7 @@ from trainload.hardware.own_files import check_key, check_words
 from trainload_worker.protocol.checked import Bounds, CheckError, build_checked, to_json
 
 T = TypeVar("T")
+_Key = tuple[str, str, tuple[str, ...], bool]
 FORMAT = 1
 KIND = "trainload calibration"
 _MOST_POINTS = 50_000
@@ -37,6 +38,7 @@ class _Column:
     seconds: tuple[Seconds, ...]
     power_w: tuple[Watts | None, ...] | None = None
     sustained_s: tuple[Seconds | None, ...] | None = None
+    within_step: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +61,9 @@ class _Document:
 
 def to_document(calibration: Calibration) -> dict[str, Any]:
     """The calibration as its file has it; counts have eight digits, seconds five."""
-    columns: dict[tuple[str, str, tuple[str, ...]], list[Point]] = {}
+    columns: dict[_Key, list[Point]] = {}
     for point in calibration.points:
-        key = (point.operation, point.dtype, tuple(point.sizes))
+        key = (point.operation, point.dtype, tuple(point.sizes), point.within_step)
         columns.setdefault(key, []).append(point)
     return {
         "kind": KIND,
@@ -112,8 +114,8 @@ def from_document(document: Mapping[str, Any], where: str) -> Calibration:
     )
 
 
-def _to_column(key: tuple[str, str, tuple[str, ...]], points: list[Point]) -> dict[str, Any]:
-    operation, dtype, names = key
+def _to_column(key: _Key, points: list[Point]) -> dict[str, Any]:
+    operation, dtype, names, within_step = key
     column = _Column(
         operation=operation,  # type: ignore[arg-type]
         dtype=dtype,  # type: ignore[arg-type]
@@ -123,6 +125,7 @@ def _to_column(key: tuple[str, str, tuple[str, ...]], points: list[Point]) -> di
         seconds=tuple(_short(point.seconds, 5) for point in points),
         power_w=_some(tuple(_short(point.power_w, 4) for point in points)),
         sustained_s=_some(tuple(_short(point.sustained_s, 5) for point in points)),
+        within_step=within_step,
     )
     written: dict[str, Any] = to_json(column)
     return written
@@ -151,6 +154,7 @@ def _points(column: _Column, where: str, position: int) -> list[Point]:
             seconds=column.seconds[n],
             power_w=powers[n],
             sustained_s=sustained[n],
+            within_step=column.within_step,
         )
         for n in range(count)
     ]

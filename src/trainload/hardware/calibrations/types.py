@@ -94,6 +94,8 @@ class Point:
     sustained_s: float | None = None
     """Of one call while it was repeated for its power: above `seconds` where power limits clocks;
     None where it was not held."""
+    within_step: bool = False
+    """Whether it ran within a training step, among others, and not by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
