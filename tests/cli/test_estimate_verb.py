@@ -305,7 +305,7 @@ def test_words_list_fewer_devices_and_links_stand_apart():
         (["estimate", "mlp", "--limit-s", "0"], "must be above 0 seconds"),
         (["estimate", "mlp", "--python", "/nowhere"], "no such interpreter"),
         (["estimate", "--samples", "5", "--inputs", "3"], "numbers as well: --outputs, --weights"),
-        (["devices", "h201"], "did you mean h200"),
+        (["devices", "h201"], "did you mean h20 or h200"),
         (["devices", "laptop", "abacus"], "no device 'laptop abacus' in the catalogue"),
         (["devices", "./no.json"], "cannot read the device file"),
         (["devices", "--links", "abacus"], "no link fits 'abacus'"),
