@@ -1,11 +1,13 @@
 """The catalogue held to tables of others: who agrees, and that `checked` says no more than that."""
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 
 import catalogue_check
-from trainload.hardware.catalogue import load_catalogue
+from trainload.hardware.catalogue import KINDS, load_catalogue
 
 DEVICES = load_catalogue()
 OPINIONS = catalogue_check.read_opinions()
@@ -50,3 +52,15 @@ def test_a_slipped_figure_is_a_fault():
     told = catalogue_check.faults(slipped)
     assert any(text.startswith(f"a40: {first.figure} differs") for text in told)
     assert any("a40" in text and "claims an agreement" in text for text in told)
+
+
+def test_the_page_counts_what_is_there():
+    page = (Path(__file__).parents[2] / "docs" / "devices.md").read_text(encoding="utf-8")
+    for kind in set(KINDS) - {"own"}:
+        of_kind = [device for device in DEVICES.values() if device.kind == kind]
+        checked = sum(device.checked for device in of_kind)
+        assert re.search(rf"^\| {kind}.*\| {len(of_kind)} \| {checked} \|$", page, re.M), kind
+    devices, agreed = {one.device for one in OPINIONS}, sum(one.agrees for one in OPINIONS)
+    assert f"{len(OPINIONS)} figures of {len(devices)} devices have a second opinion" in page
+    assert f"{agreed} agree within" in page
+    assert f"{sum(d.checked for d in DEVICES.values())} of {len(DEVICES)} are" in page
