@@ -82,6 +82,9 @@ def test_without_counts_or_time_there_is_nothing_to_tell():
     assert find_utilisation({"bf16": 1.0}, None, "NVIDIA H200") is None
 
 
-@pytest.mark.parametrize("name", ["NVIDIA H200", "Tesla T4", "NVIDIA A100-SXM4-80GB"])
+@pytest.mark.parametrize(
+    "name",
+    ["NVIDIA H200", "Tesla T4", "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "Tesla K80"],
+)
 def test_drivers_names_are_found_in_the_catalogue(name):
     assert match_device(name) is not None

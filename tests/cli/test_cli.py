@@ -66,7 +66,7 @@ VERBS = {
         "--help",
     },
     "scorecard": {"--truth", "--csv", "--json", "--help"},
-    "devices": {"--json", "--help"},
+    "devices": {"--links", "--json", "--help"},
     "calibrate": {
         "--device", "--seconds", "--out", "--anyway", "--python", "--json", "--help",
     },

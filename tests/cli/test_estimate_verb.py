@@ -261,10 +261,23 @@ def test_devices_are_listed_and_shown_with_sources():
     text = shown("devices")
     assert re.search(r"^jetson-tx2 +board +2017 +8 GiB +59\.7 GB/s +0\.6656", text, re.M)
     listed = json.loads(shown("devices", "--json"))["devices"]
-    assert len(listed) >= 40
+    assert len(listed) >= 90
     one = shown("devices", "jetson tx2")
-    assert "data sheet" in one and "no source states it" in one
+    assert "data sheet" in one and "no source states: tf32, bf16" in one
     assert json.loads(shown("devices", "h200", "--json"))["name"] == "h200"
+
+
+def test_words_list_fewer_devices_and_links_stand_apart():
+    text = shown("devices", "laptop", "8gb")
+    assert "rtx-4060-laptop" in text and "h200" not in text and "devices; peaks" in text
+    found = json.loads(shown("devices", "accelerator", "checked", "--json"))["devices"]
+    assert found and all(one["checked"] and one["kind"] == "accelerator" for one in found)
+    differing = shown("devices", "rtx-4090")
+    assert re.search(r"differs +Epoch AI has twice as much", differing)
+    assert "agrees" in differing and "no second source" not in differing
+    assert re.search(r"^nvlink-4 +.* 450 GB/s", shown("devices", "--links", "nvlink"), re.M)
+    links = json.loads(shown("devices", "--links", "--json"))["links"]
+    assert {"pcie-5-x16", "infiniband-ndr"} <= {link["name"] for link in links}
 
 
 @pytest.mark.parametrize(
@@ -292,7 +305,10 @@ def test_devices_are_listed_and_shown_with_sources():
         (["estimate", "mlp", "--limit-s", "0"], "must be above 0 seconds"),
         (["estimate", "mlp", "--python", "/nowhere"], "no such interpreter"),
         (["estimate", "--samples", "5", "--inputs", "3"], "numbers as well: --outputs, --weights"),
-        (["devices", "h201"], "did you mean h200"),
+        (["devices", "h201"], "did you mean h20 or h200"),
+        (["devices", "laptop", "abacus"], "no device 'laptop abacus' in the catalogue"),
+        (["devices", "./no.json"], "cannot read the device file"),
+        (["devices", "--links", "abacus"], "no link fits 'abacus'"),
     ],
 )
 def test_wrong_words_are_one_clear_line(arguments, words, tmp_path):

@@ -4,11 +4,11 @@ import pytest
 
 from predict.made_points import linear_work, made_calibration, row_work
 from trainload.hardware.calibrations import load_calibrations
-from trainload.hardware.catalogue import find_device
+from trainload.hardware.catalogue import find_device, load_catalogue
 from trainload.predict.curves import Curves
 from trainload.predict.energy import measured_power, power_of
 from trainload.predict.host import DISPATCH_S
-from trainload.predict.limits import limits_of
+from trainload.predict.limits import lacking_limits, limits_of
 from trainload.predict.several import exchange_seconds
 from trainload.predict.step import Asked, predict_step
 from trainload.predict.transfer import Predictor
@@ -28,6 +28,19 @@ def asked(works, device="v100-pcie-32gb", **more):
 
 BIG = [linear_work(4096, 4096, 4096, layer="a"), row_work(2**24, layer="b", phase="backward")]
 SMALL = [row_work(64, layer="a")] * 500
+
+
+def test_every_device_has_limits_or_one_line_that_says_why_not():
+    without = {}
+    for device in load_catalogue().values():
+        why = lacking_limits(device)
+        assert (limits_of(device) is None) == (why is not None), device.name
+        if why is not None:
+            without[device.name] = why
+            assert device.name in why and "\n" not in why
+    assert "no calibration tells" in without["tpu-v2"]
+    assert without["apple-m4"].endswith("states no bandwidth or no float32 peak")
+    assert len(without) < 0.15 * len(load_catalogue())
 
 
 def test_large_work_is_bound_by_the_device():

@@ -1,8 +1,8 @@
 """The catalogue of devices: figures with their sources, read from data files.
 
 Reads its own package's files and the one a user names; asks no device. A figure that its maker
-does not state is None. An entry says whether its figures were compared with its sources. Peaks are
-dense, not sparse, and by the unit that is fastest.
+does not state is None. An entry says whether a second, independent source agrees with its maker's.
+Peaks are dense, not sparse, and by the unit that is fastest.
 """
 
 import difflib
@@ -32,14 +32,33 @@ FIGURES: Mapping[str, tuple[float, float]] = {
     "compute_capability": (1, 20),
     "ecc_memory_fraction": (0.001, 0.5),
     "cuda_memory_bytes": (2**28, 2**43),
+    "link_bytes_per_s": (1e9, 1e13),
+    "host_bytes_per_s": (1e8, 1e13),
+    "cores": (1, 2048),
+    "base_clock_hz": (1e8, 1e10),
+    "boost_clock_hz": (1e8, 1e10),
+    "memory_channels": (1, 64),
+    "vector_bits": (64, 4096),
 }
 """Figures of a device and the range a believable one lies in.
 
 `compute_capability` is CUDA's, major.minor as a number; `ecc_memory_fraction` the share of the
-memory that error correction takes; `cuda_memory_bytes` what CUDA was seen to report in all."""
+memory that error correction takes; `cuda_memory_bytes` what CUDA was seen to report in all.
+`link_bytes_per_s` goes to devices of its kind over all links, `host_bytes_per_s` to the host, both
+in one direction. The last five are of processors; `vector_bits` is the widest instruction's."""
 
-KINDS = ("data-centre GPU", "workstation GPU", "gaming GPU", "laptop GPU", "board", "CPU", "own")
+KINDS = (
+    "data-centre GPU",
+    "accelerator",
+    "workstation GPU",
+    "gaming GPU",
+    "laptop GPU",
+    "board",
+    "CPU",
+    "own",
+)
 
+_SECOND = ("also", "differs")
 _TEXTS = ("name", "title", "maker", "kind", "note")
 _KEYS = {*_TEXTS, *FIGURES, "aliases", "year", "checked"}
 
@@ -50,6 +69,15 @@ class Figure:
 
     value: float
     source: str
+    also: str | None = None
+    """A second, independent source that states the same, within rounding."""
+    differs: str | None = None
+    """What a second source has instead, and why where that is known."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in a file, with the sources written out."""
+        told = {"value": self.value, "source": self.source}
+        return {**told, **{key: getattr(self, key) for key in _SECOND if getattr(self, key)}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +93,8 @@ class Device:
     note: str | None
     figures: Mapping[str, Figure | None]
     checked: bool = False
-    """Whether the figures were compared with the sources they name after they were entered."""
+    """Whether a second source agrees with the maker's: on memory, bandwidth and a peak, of a
+    processor on cores, clock and power; and whether every difference is explained."""
 
     def value(self, figure: str) -> float | None:
         """A figure in the unit its name carries; None where no source states it."""
@@ -90,7 +119,7 @@ class Device:
             "note": self.note,
             "checked": self.checked,
             **{
-                name: None if figure is None else {"value": figure.value, "source": figure.source}
+                name: None if figure is None else figure.to_json()
                 for name, figure in self.figures.items()
             },
         }
@@ -125,6 +154,19 @@ def find_device(text: str) -> Device:
         if wanted in (_plain(device.name), _plain(device.title), *map(_plain, device.aliases)):
             return device
     raise UnknownHardware(f"no device {text!r} in the catalogue; {_nearest(wanted, devices)}")
+
+
+def devices_like(words: Sequence[str]) -> list[Device]:
+    """Those that every word fits, by the start of a name, kind, maker, year or size (`24gb`).
+
+    `checked` fits the checked ones. Empty where none fits all words.
+    """
+    wanted = [plain for plain in map(_plain, words) if plain]
+    return [
+        device
+        for device in load_catalogue().values()
+        if all(any(start.startswith(word) for start in _starts(device)) for word in wanted)
+    ]
 
 
 def load_device(path: Path) -> Device:
@@ -172,11 +214,17 @@ def _read_figure(given: Any, sources: Mapping[str, str], name: str, where: str) 
     if given is None:
         return None
     source: Any = f"the file of {where.rpartition(', ')[2]}"
-    value = given
+    value, second = given, dict[str, str | None]()
     if isinstance(given, Mapping):
         value, source = given.get("value"), given.get("source")
-        if not isinstance(source, str) or not source or set(given) - {"value", "source"}:
-            raise UnknownHardware(f"{where}: {name!r} needs a 'value' and a 'source', nothing else")
+        if not isinstance(source, str) or not source:
+            raise UnknownHardware(f"{where}: {name!r} needs a 'value' and a 'source'")
+        if unknown := set(given) - {"value", "source", *_SECOND}:
+            raise UnknownHardware(
+                f"{where}: {name!r} has {', '.join(sorted(map(repr, unknown)))}; "
+                "known: value, source, also, differs"
+            )
+        second = {key: _text(given.get(key), f"{where}: {key!r}") for key in _SECOND}
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise UnknownHardware(f"{where}: {name!r} must be a number, got {value!r}")
     low, high = FIGURES[name]
@@ -184,7 +232,13 @@ def _read_figure(given: Any, sources: Mapping[str, str], name: str, where: str) 
         raise UnknownHardware(
             f"{where}: {name!r} is {value:g}, not between {low:g} and {high:g}; mind the unit"
         )
-    return Figure(value=value, source=sources.get(source, source))
+    also = second.get("also")
+    return Figure(
+        value=value,
+        source=sources.get(source, source),
+        also=None if also is None else sources.get(also, also),
+        differs=second.get("differs"),
+    )
 
 
 def _text(given: Any, where: str) -> str | None:
@@ -210,6 +264,15 @@ def _aliases(given: Any, where: str) -> tuple[str, ...]:
 def _plain(name: str) -> str:
     """A name as people write it, without case, spaces and dashes: RTX 4090 is rtx4090."""
     return re.sub(r"[^a-z0-9+]", "", name.lower())
+
+
+def _starts(device: Device) -> set[str]:
+    """Where a word that is meant to find the device may begin."""
+    texts = [device.name, device.title, device.kind, device.maker or "", *device.aliases]
+    found = {_plain(part) for text in texts for part in (text, *re.split(r"[^\w+]+", text))}
+    memory = device.value("memory_bytes")
+    size = set() if memory is None else {f"{memory / 2**30:g}gb"}
+    return found | size | {str(device.year)} | ({"checked"} if device.checked else set())
 
 
 def _nearest(wanted: str, devices: Mapping[str, Device]) -> str:

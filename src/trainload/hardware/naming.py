@@ -7,6 +7,8 @@ from trainload.hardware.catalogue import Device, find_device
 
 _MAKERS = ("nvidia", "geforce", "tesla", "quadro")
 _WORDS_OF_CPUS = ("cpu", "processor", "with", "radeon", "graphics")
+_AROUND_A_CPU = r"\bcpu\b|\b\d+-cores?\b|\bprocessor\b|^\d+th gen\b|@.*| with radeon.*"
+"""What systems write around the name that its maker gives a processor."""
 
 
 def match_device(name: str) -> Device | None:
@@ -26,7 +28,8 @@ def device_key(name: str) -> str:
     """The catalogue's key of a device, or one made of its name: `Intel(R) Xeon(R) CPU @ 2.20GHz`
     is intel-xeon-2.20ghz."""
     plain = re.sub(r"\((r|tm|c)\)", " ", name, flags=re.IGNORECASE)
-    found = match_device(name) or match_device(" ".join(plain.partition("@")[0].split()))
+    bare = re.sub(_AROUND_A_CPU, " ", plain, flags=re.IGNORECASE)
+    found = match_device(name) or match_device(" ".join(bare.split()))
     if found is not None:
         return found.name
     words = re.sub(r"[^a-z0-9+.]+", " ", plain.lower()).split()

@@ -58,8 +58,17 @@ class Limits:
         return float(peak * (self.powered[dtype] / peak) ** power_share)
 
 
+def lacking_limits(device: Device) -> str | None:
+    """Why a device has no limits, in one line; None where it has."""
+    if device.kind == "accelerator":
+        return f"{device.name} has kernels of its own kind, of which no calibration tells"
+    if device.value("bandwidth_bytes_per_s") is None or device.value("float32_flop_per_s") is None:
+        return f"the entry of {device.name} states no bandwidth or no float32 peak"
+    return None
+
+
 def limits_of(device: Device, float32_j: float = FLOAT32_J) -> Limits | None:
-    """The limits by the device's entry; None where it states no bandwidth or float32 peak.
+    """The limits by the device's entry; None where `lacking_limits` says why.
 
     `float32_j` overrules the energy of a FLOP, for who fits it again without a device.
     """
@@ -70,7 +79,7 @@ def limits_of(device: Device, float32_j: float = FLOAT32_J) -> Limits | None:
             value = device.value(name)
             if value is not None:
                 peaks[dtype] = value
-    if bandwidth is None or "float32" not in peaks:
+    if bandwidth is None or lacking_limits(device) is not None:
         return None
     bandwidth *= 1 - _ECC_READS * (device.value("ecc_memory_fraction") or 0.0)
     capability = device.value("compute_capability")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trainload.hardware.catalogue import Device
 
-_SWITCHED = (("h100-sxm", 3.6e11), ("h200", 3.6e11), ("b200", 7.2e11))
-"""Bytes a second of an all-reduce's bus through NVSwitch, by parts of names: 80 % of what the
-makers state for a direction. These boards are sold on such switches alone."""
+_SWITCHED = frozenset({"h100-sxm", "h800-sxm", "h200", "b200", "b300", "gb200"})
+"""Boards that are sold on NVSwitches alone."""
+_SWITCH_SHARE = 0.8
+"""What an all-reduce's bus reaches through a switch, of what the maker states for a direction."""
 SHARED_BUS = 2e10
 """Of boards that may be wired in any way: fitted to published throughputs of 2 to 8 V100, A100 and
 RTX A6000 (lambdal/deeplearning-benchmark), which no one figure explains well.
@@ -51,4 +52,5 @@ def exchange_seconds(
 
 
 def _switched(device: Device) -> float | None:
-    return next((speed for part, speed in _SWITCHED if part in device.name), None)
+    stated = device.value("link_bytes_per_s")
+    return None if stated is None or device.name not in _SWITCHED else _SWITCH_SHARE * stated

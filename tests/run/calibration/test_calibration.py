@@ -132,7 +132,10 @@ def test_what_is_no_device_gets_one_line(text):
     [
         ("NVIDIA A100-SXM4-80GB", "a100-sxm4-80gb"),
         ("Tesla T4", "t4"),
-        ("AMD EPYC 7763 64-Core Processor", "amd-epyc-7763-64-core"),
+        ("AMD EPYC 7763 64-Core Processor", "epyc-7763"),
+        ("Intel(R) Xeon(R) CPU E5-2690 v4 @ 2.60GHz", "xeon-e5-2690-v4"),
+        ("13th Gen Intel(R) Core(TM) i9-13900K", "core-i9-13900k"),
+        ("AMD EPYC 7B13 64-Core Processor", "amd-epyc-7b13-64-core"),
         ("Intel(R) Xeon(R) CPU @ 2.20GHz", "intel-xeon-2.20ghz"),
         ("../../etc/passwd", "etc-passwd"),
         ("/dev/null.json", "dev-null.json"),

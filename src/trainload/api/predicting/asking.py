@@ -164,14 +164,14 @@ def _step(
 ) -> tuple[StepPrediction | None, str | None]:
     from trainload.hardware.calibrations import load_calibrations
     from trainload.predict.curves import Curves
-    from trainload.predict.limits import limits_of, usable_dtype
+    from trainload.predict.limits import lacking_limits, limits_of, usable_dtype
     from trainload.predict.operations import works_of
     from trainload.predict.step import Asked, predict_step
     from trainload.predict.transfer import Predictor
 
     limits = limits_of(device)
     if limits is None:
-        return None, f"the entry of {device.name} states no bandwidth or no float32 peak"
+        return None, lacking_limits(device)
     works = works_of(events, tf32=precision == "tf32")
     if not works:
         return None, "the trace holds no operation on the device"
@@ -213,11 +213,11 @@ def _known_limits(name: str) -> Any:
 
 def _lacking(device: Device, precision: str) -> str | None:
     """Why a device cannot be asked about this precision; None where it can."""
-    from trainload.predict.limits import limits_of
+    from trainload.predict.limits import lacking_limits, limits_of
 
     limits = limits_of(device)
     if limits is None:
-        return f"the entry of {device.name} states no bandwidth or no float32 peak"
+        return lacking_limits(device)
     if _DTYPES[precision] not in limits.peaks:
         return (
             f"the entry of {device.name} states no peak in {precision}: "

@@ -92,7 +92,8 @@ def from_document(document: Mapping[str, Any], where: str) -> Calibration:
     try:
         found = build_checked(_Document, document, where)
     except CheckError as error:
-        raise HardwareFileError(str(error)) from None
+        # A name in the file may hold line breaks.
+        raise HardwareFileError(" ".join(str(error).split())) from None
     texts = [found.source, *found.lacks, *found.notes, found.host_cpu or ""]
     for text in (*texts, *found.software, *found.software.values(), *found.dispatch_s):
         check_words(text, where)
