@@ -25,6 +25,8 @@ WITHIN = 1.96
 """Standard deviations of a normal distribution that hold LEVEL of it, either way."""
 _ALIKE = 1.0
 """How fast the weight of another architecture falls with its distance."""
+_SCALE = 3.0
+"""The same with the logarithm of the bandwidths' ratio: kernels fill a small device more easily."""
 _OWN_SPREAD, _UNSEEN_SPREAD, _FOREIGN_SPREAD = 0.06, 0.26, 0.45
 """Spread of a whole device against what is known of it, shared by all of its operations: measured
 itself, of an architecture like those measured, or of another maker's."""
@@ -125,24 +127,22 @@ class Predictor:
             for one in (*self._others, *([self.own] if self.own is not None else []))
             if (said := one.say(kind, dtype, features)) is not None
         ]
-        exact = [pair for pair in heard if pair[1].exact] or heard
-        if not exact and kind.startswith("grouped_"):
+        if not heard and kind.startswith("grouped_"):
             return _constant(count, _NARROW_RESIDUAL, _NARROW_SPREAD), False
-        if not exact:
+        if not heard:
             return _constant(count, _NO_RESIDUAL, _NO_SPREAD), False
-        weights = np.array([weight for weight, _ in exact])
+        weights = np.array([weight for weight, _ in heard])
         weights /= weights.sum()
-        means = np.array([said.residual for _, said in exact])
+        matrix = _MATRIX_RESIDUAL if dtype != "float32" and is_product(kind) else 0.0
+        means = np.array([said.residual + (0.0 if said.exact else matrix) for _, said in heard])
         mean = weights @ means
         between = weights @ (means - mean) ** 2
-        within = weights @ np.array([said.spread**2 for _, said in exact])
-        borrowed = 0.0 if exact[0][1].exact else _BORROWED
+        within = weights @ np.array([said.spread**2 for _, said in heard])
+        exact = float(weights @ np.array([said.exact for _, said in heard]))
         # What a call takes at least is the host's and the driver's, of no architecture.
-        floor_s = float(np.median([said.floor_s for _, said in exact]))
-        if borrowed and dtype != "float32" and is_product(kind):
-            mean = mean + _MATRIX_RESIDUAL
-        spread = np.sqrt(between + within + borrowed**2)
-        return Said(residual=mean, spread=spread, floor_s=floor_s, exact=not borrowed), False
+        floor_s = float(np.median([said.floor_s for _, said in heard]))
+        spread = np.sqrt(between + within + (1 - exact) * _BORROWED**2)
+        return Said(residual=mean, spread=spread, floor_s=floor_s, exact=exact > 0.5), False
 
     def _turning_s(
         self, works: Sequence[Work], kind: str, dtype: str, at: Sequence[int], *, turned: bool
@@ -159,7 +159,10 @@ class Predictor:
         return 2 * np.array(moved) / (_TURNING_SHARE * self._limits.bandwidth)
 
     def _weight(self, other: Curves) -> float:
-        return math.exp(-_ALIKE * abs(other.limits.generation - self._limits.generation))
+        """Of another device's word: the nearer its architecture and its size, the more."""
+        apart = abs(other.limits.generation - self._limits.generation)
+        scale = abs(math.log(other.limits.bandwidth / self._limits.bandwidth))
+        return math.exp(-_ALIKE * apart - _SCALE * scale)
 
 
 def _with_floor(said: Said, curves: Curves, with_host: bool) -> Said:
