@@ -46,7 +46,7 @@ def render_index(book: Book) -> str:
         sections=(_entries(book, levels), _sources(book)),
         footer=_FOOTER,
         data=None,
-        styles=("report.css", "many.css"),
+        styles=("report.css", "many.css", "book.css"),
         scripts=("look.js", "tables.js", "book.js"),
         plots=False,
     )
@@ -213,7 +213,7 @@ def render_sizes(sizes: Sequence[NetworkSize], title: str, source: str) -> str:
         sections=(_published_sizes(published, source), _own_sizes(own)),
         footer=_FOOTER,
         data=None,
-        styles=("report.css", "many.css"),
+        styles=("report.css", "many.css", "book.css"),
         scripts=("look.js", "tables.js", "book.js"),
         plots=False,
     )
