@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from trainload.estimate.dataflow.answer import DataflowEstimate
 
 PUBLISHED = "the published AlexNet"
+MOST_IMAGES = 10**6
 
 
 def dataflow(
@@ -33,8 +34,8 @@ def dataflow(
     from trainload.estimate.dataflow.shapes import graph_shapes, published_shapes
     from trainload.workload import build_model, find_model
 
-    if batch_size < 1:
-        raise UsageError(f"a batch of {batch_size}: give 1 or more")
+    if not 1 <= batch_size <= MOST_IMAGES:
+        raise UsageError(f"a batch of {batch_size}: give 1 to {MOST_IMAGES:,}")
     hardware = change_accelerator(
         load_accelerator(),
         elements=elements,

@@ -186,10 +186,20 @@ def test_text_and_document_agree(published):
 
 
 def test_impossible_hardware_is_refused():
-    for given in ({"elements": 0}, {"register_bytes": -1}, {"buffer_bytes": 1}):
+    for given in (
+        {"elements": 0},
+        {"register_bytes": -1},
+        {"buffer_bytes": 1},
+        {"elements": 10**9},
+    ):
         with pytest.raises(UsageError):
             change_accelerator(load_accelerator(), **given)
     with pytest.raises(UsageError, match="no such level"):
         change_accelerator(load_accelerator(), energy={"disk": 1.0})
-    with pytest.raises(UsageError, match="ratio"):
-        change_accelerator(load_accelerator(), energy={"dram": -1.0})
+    for value in (-1.0, math.nan, math.inf):
+        with pytest.raises(UsageError, match="ratio"):
+            change_accelerator(load_accelerator(), energy={"dram": value})
+    with pytest.raises(UsageError, match="measured by"):
+        change_accelerator(load_accelerator(), energy={"mac": 0.0})
+    with pytest.raises(UsageError, match="batch"):
+        dataflow(None, batch_size=0)

@@ -21,6 +21,9 @@ DATAFLOWS: dict[str, str] = {
 }
 """Name of each dataflow, and what it means."""
 
+MOST_ELEMENTS = 10**6
+MOST_BYTES = 10**9
+
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyRatios:
@@ -98,11 +101,14 @@ def change_accelerator(
     """
     elements = given.elements if elements is None else elements
     registers = given.register_bytes if register_bytes is None else register_bytes
-    if elements < 1 or registers < 0:
-        raise UsageError("an accelerator has at least one element and no negative registers")
+    if not 1 <= elements <= MOST_ELEMENTS or not 0 <= registers <= MOST_BYTES:
+        raise UsageError(
+            f"an accelerator has 1 to {MOST_ELEMENTS:,} elements, "
+            f"each with 0 to {MOST_BYTES:,} bytes of registers"
+        )
     held = elements * registers if buffer_bytes is None else buffer_bytes
-    if held < given.word_bytes:
-        raise UsageError(f"the buffer must hold a word, {given.word_bytes} bytes; name --buffer")
+    if not given.word_bytes <= held <= MOST_ELEMENTS * MOST_BYTES:
+        raise UsageError(f"a buffer of {held} bytes: at least one word, {given.word_bytes} bytes")
     ratios = given.energy
     for name, value in (energy or {}).items():
         if name not in EnergyRatios.__dataclass_fields__:
@@ -111,6 +117,8 @@ def change_accelerator(
         if not 0 <= value < 1e9:
             raise UsageError(f"--energy {name}={value}: give a ratio of 0 or more")
         ratios = replace(ratios, **{name: value})
+    if not ratios.mac:
+        raise UsageError("--energy mac=0: a multiply-add is what the others are measured by")
     changed = (elements, registers, held, ratios) != (
         given.elements,
         given.register_bytes,
