@@ -61,6 +61,8 @@ def test_a_stripped_run_keeps_its_figures_and_no_names(make_run, tmp_path):
     before, after = trainload.load(source), trainload.load(copy.path)
     assert after.summary.step_time.median_s == before.summary.step_time.median_s
     assert after.summary.peaks == before.summary.peaks
+    driver, other = (r.manifest.setting.resolved.accelerators[0].driver for r in (before, after))
+    assert driver == other is not None
     assert after.steps.equals(before.steps) and after.samples.height == before.samples.height
     assert all(
         dtype.is_numeric() for dtype in pl.read_parquet(copy.path / "samples.parquet").dtypes

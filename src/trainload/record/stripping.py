@@ -38,17 +38,8 @@ _WINDOWS = re.compile(r"\b[A-Za-z]:\\[^\s:;,'\"<>|]+|\\\\[^\s:;,'\"<>|]+")
 _PLACES = frozenset({"path", "folder", "cache", "file", "root"})
 _OPEN = frozenset({"arguments", "watched", "factors", "labels"})
 """Whatever the owner wrote stands there: words with slashes are taken for paths."""
-_EMPTIED: Mapping[str, Any] = {
-    "driver": {},
-    "job": None,
-    "environment": {},
-    "checkpoints": [],
-    "layers": None,
-    "continues": None,
-    "address": None,
-    "pid": None,
-    "worker_pid": None,
-}
+_LEFT_OUT = ("driver", "job", "environment", "checkpoints", "layers", "continues")
+"""Parts of run.json that tell of the owner's machine, or of files that stay behind."""
 _COMMON = frozenset({"root", "user", "localhost", "admin", "ubuntu", "torch", "train", "jax"})
 
 
@@ -70,7 +61,9 @@ def strip_text(text: str, *, hide: Sequence[str] = ()) -> str:
 
 def strip_manifest(manifest: Manifest, *, hide: Sequence[str] = ()) -> Manifest:
     """The same record without what names its owner; fields of a later version are left out."""
-    document = _strip(to_json(replace(manifest, sealed=True)), "", hide, open_words=False)
+    told = to_json(replace(manifest, sealed=True))
+    kept = {name: value for name, value in told.items() if name not in _LEFT_OUT}
+    document = _strip(kept, "", hide, open_words=False)
     return parse_manifest(json.dumps(document), MANIFEST)
 
 
@@ -117,8 +110,8 @@ def _frames(run: Run) -> Iterator[tuple[str, pl.DataFrame]]:
 
 
 def _strip(value: Any, name: str, hide: Sequence[str], *, open_words: bool) -> Any:
-    if name in _EMPTIED:
-        return _EMPTIED[name]
+    if name == "address":
+        return None
     if name == "uuid" and isinstance(value, str):
         return NO_UUID
     inner = open_words or name in _OPEN

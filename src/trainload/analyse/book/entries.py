@@ -20,9 +20,12 @@ METRICS = (
     "mean_power_w",
     "energy_per_example_j",
     "validation_accuracy",
+    "duration_s",
+    "energy_j",
 )
 """In the order of the table. Memory of a device as the driver tells it, as the framework's
-allocator reserved it, and of the host; energy is mean power over throughput."""
+allocator reserved it, and of the host; energy of an example is mean power over throughput. The
+last two are of the whole training."""
 _TEXTS = (
     "model",
     "variant",

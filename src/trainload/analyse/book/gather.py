@@ -27,6 +27,8 @@ _METRICS = {
     "examples_per_s": ("examples_per_s",),
     "mean_power_w": ("mean_power_w",),
     "validation_accuracy": ("validation_accuracy",),
+    "duration_s": ("duration_s",),
+    "energy_j": ("energy_j",),
 }
 """Of each figure the metrics of a run that tell it, the better one first."""
 

@@ -22,7 +22,10 @@ _PREDICTED = {
     "step_s": "step_s",
     "examples_per_s": "examples_per_s",
     "mean_power_w": "power_w",
+    "duration_s": "training_s",
+    "energy_j": "training_energy_j",
 }
+"""Figures of the book, and what they are called in a prediction."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,9 @@ def _prediction(told: Mapping[str, Any], where: str) -> BookEntry:
         raise RecordError(f"{where}: a prediction says not of what it is")
     batch, count = told.get("batch_size"), told.get("count")
     device = told.get("device")
+    step_energy = _number(told.get("energy_j"))
+    if step_energy is not None and isinstance(batch, int) and isinstance(count, int):
+        figures["energy_per_example_j"] = BookFigure(value=step_energy / max(batch * count, 1))
     return BookEntry(
         model=told["what"],
         origin="predicted",

@@ -28,6 +28,8 @@ TITLES = {
     "mean_power_w": ("power", "mean over the training, of the source named on hover"),
     "energy_per_example_j": ("energy/example", "mean power over examples a second"),
     "validation_accuracy": ("accuracy", "on the validation set, last epoch"),
+    "duration_s": ("whole run", "from its start to its end"),
+    "energy_j": ("energy", "of the whole training"),
 }
 """Of each metric its name, and what it is."""
 _FOOTER = (
@@ -76,7 +78,7 @@ def _entries(book: Book, levels: dict[str, list[str]]) -> str:
     titles = [
         ("model", "what tells it from like entries stands below"),
         ("framework", "its version on hover"),
-        ("device", "which part of the machine on hover"),
+        ("device", "which part of the machine stands below"),
         ("batch", "examples in a step"),
         ("precision", ""),
         *(TITLES[metric] for metric in shown),
@@ -142,7 +144,7 @@ def _cells(entry: BookEntry, shown: Sequence[str]) -> list[Cell]:
     return [
         Cell(text=entry.model, small=entry.variant, title=f"{framework}; {versions}"),
         _word(entry.framework, small=entry.framework_version or "", title=versions),
-        _word(entry.device, title=entry.setting or ""),
+        _word(entry.device, small=entry.setting or ""),
         Cell(
             text=MISSING if entry.batch_size is None else str(entry.batch_size),
             value=entry.batch_size,
