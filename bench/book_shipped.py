@@ -87,12 +87,15 @@ def run_directories() -> list[BookEntry]:
         return [*book(runs).entries]
 
 
+def make_entries() -> list[BookEntry]:
+    return in_order([*run_directories(), *seven_cnns(), *memory_cases()])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
-    entries = in_order([*run_directories(), *seven_cnns(), *memory_cases()])
-    document = table_json(entries, "bench/book_shipped.py --write")
+    document = table_json(make_entries(), "bench/book_shipped.py --write")
     text = json.dumps(document, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     if asked.write:
         SHIPPED.write_text(text, encoding="utf-8")

@@ -86,6 +86,20 @@ def test_what_is_shipped_has_origin_and_source():
     assert all(e.source and e.origin == "measured" and e.figures for e in found.entries)
 
 
+def test_what_is_shipped_is_what_was_measured():
+    """The table is made by bench/book_shipped.py --write; run it where this fails."""
+    import book_shipped
+
+    made = book_shipped.make_entries()
+    for shipped, fresh in zip(load_shipped(), made, strict=True):
+        assert (shipped.model, shipped.source, shipped.runs) == (
+            fresh.model, fresh.source, fresh.runs,
+        )  # fmt: skip
+        assert {*shipped.figures} == {*fresh.figures}
+        for metric, figure in shipped.figures.items():
+            assert figure.value == pytest.approx(fresh.figures[metric].value, rel=1e-6)
+
+
 def test_published_results_are_imported_entries(tmp_path):
     from importlib.resources import files
 

@@ -7,6 +7,7 @@ import pytest
 
 from trainload.api.dataflows import dataflow
 from trainload.errors import UsageError
+from trainload.estimate.dataflow import nest
 from trainload.estimate.dataflow.accelerator import (
     DATAFLOWS,
     change_accelerator,
@@ -123,6 +124,22 @@ def test_weight_stationary_by_hand():
     array = 2 * (macs + macs * 8 / 9)  # inputs sent, sums passed on
     outside = 200 * (100 + 9 + 64)
     assert found.energy == pytest.approx(macs + macs + array + outside)
+
+
+@pytest.mark.parametrize("name", DATAFLOWS)
+def test_no_mapping_that_is_skipped_is_cheaper(name):
+    shape = small(images=3, filters=24, channels=12)
+    hardware = change_accelerator(
+        load_accelerator(), elements=40, register_bytes=48, buffer_bytes=2048
+    )
+    energies = []
+    for one in PASSES[name](shape, hardware):
+        reads, loads = nest.input_reads(shape, one), nest.weight_loads(shape, one)
+        for tile in nest._tiles(shape, one):
+            moved = nest.move(shape, one, tile, reads, loads)
+            if moved.held_words <= hardware.buffer_words(name):
+                energies.append(one.inner_energy(shape, hardware) + moved.energy(hardware))
+    assert find_mapping(shape, name, hardware).energy == min(energies) < max(energies)
 
 
 @pytest.mark.parametrize("name", DATAFLOWS)

@@ -1,11 +1,15 @@
 """The book in a real browser: search, filters, sorting, theme, no request, no sideways scroll."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
 import trainload
 from trainload.analyse.book import load_shipped
 
 pytestmark = pytest.mark.browser
+AXE = Path(sys.prefix) / "axe.min.js"
 SHOWN = "[...document.querySelectorAll('tr[data-run]')].filter(r => !r.hidden).length"
 
 
@@ -20,8 +24,8 @@ def site(tmp_path_factory):
 def open_page(browser, site):
     opened = []
 
-    def open_it(name="index.html", width=1280):
-        page = browser.new_page(viewport={"width": width, "height": 800})
+    def open_it(name="index.html", width=1280, scheme="light"):
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
         opened.append(page)
         page.complaints, page.asked = [], []
         page.on("console", lambda m: page.complaints.append(m.text) if m.type == "error" else None)
@@ -80,3 +84,15 @@ def test_both_pages_hang_together_at_any_width(open_page, width):
     before = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.check("input[name=theme][value=dark]")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+
+
+@pytest.mark.parametrize(("name", "scheme"), [("index.html", "light"), ("sizes.html", "dark")])
+def test_axe_finds_nothing_to_complain_of(open_page, name, scheme):
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: make .venv/.test-ready where npm can get it")
+    page = open_page(name, scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    told = [(v["id"], [n["html"][:100] for n in v["nodes"][:3]]) for v in found["violations"]]
+    assert told == []

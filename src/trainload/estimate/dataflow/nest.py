@@ -99,21 +99,14 @@ def _promising(
 
 
 def _least(shape: LoopShape, one: Pass, hardware: Accelerator) -> float:
-    """No tile moves less: everything once from outside, and what the passes read from the buffer.
-
-    What is not read from the buffer is read from outside instead, which costs no less where
-    memory outside is no cheaper than the buffer.
-    """
+    """No tile moves less: an operand once from outside and then from the buffer, or never kept."""
     ratios = hardware.energy
-    outside = (shape.inputs + shape.weights + shape.outputs) * ratios.dram
-    per_word = min(ratios.buffer, ratios.dram)
-    reads = input_reads(shape, one)
-    inside = reads if reads > shape.inputs else 0
-    inside += 2 * shape.outputs * (_rounds(shape.channels, one) - 1)
-    loads = weight_loads(shape, one)
-    inside += loads if loads > shape.weights else 0
+    reads, loads = input_reads(shape, one), weight_loads(shape, one)
+    inputs = min(reads * ratios.dram, shape.inputs * ratios.dram + reads * ratios.buffer)
+    weights = min(loads * ratios.dram, shape.weights * ratios.dram + loads * ratios.buffer)
+    again = 2 * (_rounds(shape.channels, one) - 1) * min(ratios.buffer, ratios.dram)
     sent = loads * one.weight_fan * ratios.array if one.weight_fan > 1 else 0
-    return outside + inside * per_word + sent
+    return inputs + weights + shape.outputs * (ratios.dram + again) + sent
 
 
 def input_reads(shape: LoopShape, one: Pass) -> int:
