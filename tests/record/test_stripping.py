@@ -87,11 +87,16 @@ def test_a_script_keeps_its_name_and_loses_its_folders(make_run, tmp_path):
 def test_names_of_this_machine_go(make_run, tmp_path, monkeypatch):
     from trainload.record import stripping
 
-    monkeypatch.setattr(socket, "gethostname", lambda: "enigma.example")
+    monkeypatch.setattr(socket, "gethostname", lambda: "h200.example")
     monkeypatch.setattr(getpass, "getuser", lambda: "lovelace")
     stripping._own_names.cache_clear()
     try:
-        assert strip_text("lovelace on enigma") == f"{HIDDEN} on {HIDDEN}"
+        assert strip_text("lovelace on h200") == f"{HIDDEN} on {HIDDEN}"
+        source = make_run(gpu=True, changes={"warnings": ["h200 was hot"]})
+        copy = strip_run(source, tmp_path / "given").manifest
+        assert copy.warnings == (f"{HIDDEN} was hot",)
+        # The machine is called after its GPU, whose name stays.
+        assert "H200" in copy.setting.resolved.accelerators[0].name
     finally:
         stripping._own_names.cache_clear()
 

@@ -38,13 +38,15 @@ _WINDOWS = re.compile(r"\b[A-Za-z]:\\[^\s:;,'\"<>|]+|\\\\[^\s:;,'\"<>|]+")
 _PLACES = frozenset({"path", "folder", "cache", "file", "root"})
 _OPEN = frozenset({"arguments", "watched", "factors", "labels"})
 """Whatever the owner wrote stands there: words with slashes are taken for paths."""
+_NAMED = frozenset({"name", "cpu_model", "framework", "column", "kind", "unit"})
+"""Fields that name hardware, meters, layers and the like."""
 _LEFT_OUT = ("driver", "job", "environment", "checkpoints", "layers", "continues")
 """Parts of run.json that tell of the owner's machine, or of files that stay behind."""
 _COMMON = frozenset({"root", "user", "localhost", "admin", "ubuntu", "torch", "train", "jax"})
 
 
-def strip_text(text: str, *, hide: Sequence[str] = ()) -> str:
-    """Words without paths, addresses and the names of this machine and its user.
+def strip_text(text: str, *, hide: Sequence[str] = (), own: bool = True) -> str:
+    """Words without paths, addresses and, with `own`, the names of this machine and its user.
 
     Of a path the last part stays; those of the system stay whole. `hide` names further words.
     """
@@ -53,7 +55,7 @@ def strip_text(text: str, *, hide: Sequence[str] = ()) -> str:
     text = _WINDOWS.sub(lambda found: re.split(r"[\\/]", found[0].rstrip("\\"))[-1], text)
     text = _PATH.sub(lambda found: _last_part(found[0]), text)
     text = _NUMBERS.sub(HIDDEN, text)
-    for word in (*_own_names(), *hide):
+    for word in (*(_own_names() if own else ()), *hide):
         if word:
             text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", HIDDEN, text, flags=re.IGNORECASE)
     return text
@@ -95,8 +97,11 @@ def strip_run(source: Path, target: Path, *, hide: Sequence[str] = ()) -> Run:
 
 
 def find_private(text: str, *, hide: Sequence[str] = ()) -> list[str]:
-    """What of a JSON document's words would still be stripped: nothing, in a stripped one."""
-    return [word for word in _words(json.loads(text)) if strip_text(word, hide=hide) != word]
+    """What of a run.json's words would still be stripped: nothing, in a stripped one."""
+    document = json.loads(text)
+    stripped = _strip(document, "", hide, open_words=False)
+    pairs = zip(_words(document), _words(stripped), strict=False)
+    return [word for word, other in pairs if word != other]
 
 
 def _frames(run: Run) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -131,7 +136,8 @@ def _strip_word(text: str, name: str, hide: Sequence[str], open_words: bool) -> 
     elif open_words and "/" in text and "://" not in text:
         before, equals, after = text.rpartition("=")
         text = f"{before}{equals}{after.rstrip('/').rsplit('/', 1)[-1]}"
-    return strip_text(text, hide=hide)
+    # A machine may be called after its GPU or a framework: those names are no secret.
+    return strip_text(text, hide=hide, own=name not in _NAMED)
 
 
 def _last_part(path: str) -> str:

@@ -88,7 +88,7 @@ def _entry(group: Sequence[BookRun]) -> BookEntry:
     values = [_metrics(run.figures.metrics) for run in group]
     batch = facts.get("batch_size")
     return BookEntry(
-        model=strip_text(str(facts.get("model") or "unnamed")),
+        model=_text(facts.get("model")) or "unnamed",
         origin=origin,
         source="run directories" if imported is None else f"imported from {imported}",
         framework=_text(facts.get("framework")),
@@ -142,13 +142,19 @@ def _variants(runs: Sequence[BookRun]) -> Iterator[str]:
         (device_of(run), *(level_text(told.get(name)) for name in _SHOWN))
         for run, told in zip(runs, facts, strict=True)
     ]
+    alike: dict[tuple[str | None, ...], list[dict[str, Any]]] = defaultdict(list)
     for cell, told in zip(cells, facts, strict=True):
-        alike = [other for at, other in zip(cells, facts, strict=True) if at == cell]
-        names = dict.fromkeys(n for one in alike for n in one if n not in (*_SHOWN, *_UNTOLD))
-        differing = [n for n in names if len({level_text(one.get(n)) for one in alike}) > 1]
-        text = ", ".join(f"{n} {level_text(told.get(n))}" for n in differing if n in told)
+        alike[cell].append(told)
+    differing = {cell: _differing(group) for cell, group in alike.items()}
+    for cell, told in zip(cells, facts, strict=True):
+        text = ", ".join(f"{n} {level_text(told[n])}" for n in differing[cell] if n in told)
         yield strip_text(text)[:_LONGEST]
 
 
+def _differing(group: Sequence[Mapping[str, Any]]) -> list[str]:
+    names = dict.fromkeys(n for told in group for n in told if n not in (*_SHOWN, *_UNTOLD))
+    return [n for n in names if len({level_text(told.get(n)) for told in group}) > 1]
+
+
 def _text(value: Any) -> str | None:
-    return None if value is None else strip_text(str(value))
+    return None if value is None else strip_text(str(value), own=False)
