@@ -18,6 +18,7 @@ from trainload._version import __version__
 
 if TYPE_CHECKING:
     from trainload import errors
+    from trainload.api.booking import book
     from trainload.api.comparing import compare
     from trainload.api.estimating import Estimate, Estimates, estimate
     from trainload.api.histories import history
@@ -36,6 +37,7 @@ __all__ = [
     "Run",
     "Runs",
     "__version__",
+    "book",
     "compare",
     "errors",
     "estimate",
@@ -56,6 +58,7 @@ _PLACES = {
     "Predictions": "trainload.api.predicting",
     "Run": "trainload.api.loading",
     "Runs": "trainload.api.loading",
+    "book": "trainload.api.booking",
     "compare": "trainload.api.comparing",
     "history": "trainload.api.histories",
     "import_runs": "trainload.api.importing",

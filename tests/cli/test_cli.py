@@ -65,6 +65,11 @@ VERBS = {
         "--weights", "--variables", "--cells-datum", "--cells-weight", "--cells-variable", "--json",
         "--help",
     },
+    "book": {"--out", "--contribute", "--hide", "--json", "--help"},
+    "dataflow": {
+        "--published", "--batch", "--pes", "--registers", "--buffer", "--energy", "--classes",
+        "--input", "--set", "--json", "--help",
+    },
     "scorecard": {"--truth", "--csv", "--json", "--help"},
     "devices": {"--links", "--json", "--help"},
     "calibrate": {

@@ -29,13 +29,16 @@ def render_page(
     data: Any,
     styles: Sequence[str],
     scripts: Sequence[str],
+    plots: bool = True,
 ) -> str:
     """The text of one HTML file; `styles` and `scripts` name assets, `data` is what is drawn.
 
     Without a script nothing is drawn, and the policy lets none run. `top`, `sections` and `footer`
-    are HTML already. MissingPart where plotly is not installed.
+    are HTML already. MissingPart where plotly is not installed, unless there are no `plots`.
     """
-    texts = (load_plotlyjs(), "\n".join(map(load_asset, scripts))) if scripts else ()
+    texts = ["\n".join(map(load_asset, scripts))] if scripts else []
+    if texts and plots:
+        texts.insert(0, load_plotlyjs())
     drawn = (f'<script type="application/json" id="data">{render_json(data)}</script>',)
     return "\n".join(
         (

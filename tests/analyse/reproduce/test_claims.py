@@ -210,6 +210,7 @@ def test_published_tables_are_whole():
         "layer_profiling_results": 3,
         "edge_evaluation_results": 69,
         "edge_evaluation_energy": 69,
+        "light_network_sizes": 5,
     }
     times = load_published("load_analysis_results").filter(pl.col("factor") == "batch_size")
     assert times["training_time_s"].to_list() == [3426.29, 1406.5, 558.14, 346.66]

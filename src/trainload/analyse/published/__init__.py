@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 _L = "Finocchiaro 2024: An Outlook on Machine Learning Resource Requirements"
 _P = "Imran 2018: Per Layer Time Computation of CNN Training with TensorFlow"
 _E = "Zanchetta 2022: Deep Learning in Edge"
+_R = "Jamgharyan 2024: Recommendations for the Deployment of Equipment for Training Neural Networks"
 
 SOURCES = {
     "load_analysis_results": f"{_L}, tables 4.1 to 4.5",
@@ -18,6 +19,7 @@ SOURCES = {
     "layer_profiling_results": f"{_P}, sections 4.3 to 4.5",
     "edge_evaluation_results": f"{_E}, tables 5.6 to 5.16",
     "edge_evaluation_energy": f"{_E}, table 5.20, beside power times time",
+    "light_network_sizes": f"{_R}, table 1",
 }
 """Name of each table and where its figures stand."""
 

@@ -1,0 +1,1 @@
+"""Sizes of networks from their layer graphs: parameters, features, FLOPs; pure."""

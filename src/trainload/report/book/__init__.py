@@ -1,0 +1,1 @@
+"""The reference book as pages and tables."""

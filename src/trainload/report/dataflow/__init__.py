@@ -1,0 +1,1 @@
+"""Dataflows on a spatial accelerator, as text."""
