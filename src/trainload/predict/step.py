@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trainload.predict.curves import kind_of
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from trainload.predict.work import Work
 
 IN_STEP = 1.07
-"""Kernels within a step, the gaps between them counted, against the same by themselves: chosen on
-the steps of bench/step_truth.py (bench/predict_h200.py tells it with each family left out)."""
+"""Kernels within a step, the gaps between them counted, against the same by themselves as
+`trainload calibrate` times them: chosen on the steps of bench/step_truth.py."""
 _HOST_SPREAD = 0.35
 _SEVERAL_SPREAD = 0.12
 _LAUNCH_S = 1.2e-5
@@ -55,8 +55,8 @@ class Asked:
 
 def predict_step(asked: Asked) -> StepPrediction:
     """The step's time with its range, layers, what limits it, power and energy."""
-    times = asked.predictor.times(asked.works)
-    device_s = IN_STEP * float(times.seconds.sum())
+    times = _in_step(asked.predictor.times(asked.works))
+    device_s = float(times.seconds.sum())
     host_s, waiting_s = 0.0, 0.0
     if not asked.limits.is_cpu:
         before_s, update_s = host_seconds(asked.works, asked.dispatch_s)
@@ -93,7 +93,7 @@ def predict_step(asked: Asked) -> StepPrediction:
         tier=tier,
         nearest=asked.predictor.nearest,
         why=_why(tier, times, asked),
-        layers=_layers(asked.works, IN_STEP * times.seconds, limits),
+        layers=_layers(asked.works, times.seconds, limits),
         flop=flop,
         utilisation=flop / busy / peak if flop and peak else None,
         utilisation_of=peak_name if flop else None,
@@ -102,13 +102,20 @@ def predict_step(asked: Asked) -> StepPrediction:
     )
 
 
+def _in_step(times: OperationTimes) -> OperationTimes:
+    """What a device's own points say of kernels by themselves, as they run among others."""
+    import numpy as np
+
+    return replace(times, seconds=times.seconds * np.where(times.calibrated, IN_STEP, 1.0))
+
+
 def _power(asked: Asked, times: OperationTimes, busy_s: float, tier: Tier) -> Ranged | None:
     """By the kernels' own watts where a calibration read them, else by the load."""
     idle_w, own = asked.idle_w, asked.predictor.own
     if own is not None and idle_w is not None:
         known = [own.watts(kind_of(work), work.dtype) for work in asked.works]
         parts = [
-            (IN_STEP * float(seconds), watts)
+            (float(seconds), watts)
             for seconds, watts in zip(times.seconds, known, strict=True)
             if watts is not None
         ]

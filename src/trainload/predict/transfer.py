@@ -25,8 +25,10 @@ WITHIN = 1.96
 """Standard deviations of a normal distribution that hold LEVEL of it, either way."""
 _ALIKE = 1.0
 """How fast the weight of another architecture falls with its distance."""
-_SCALE = 3.0
-"""The same with the logarithm of the bandwidths' ratio: kernels fill a small device more easily."""
+_SCALE = 6.0
+_MUCH_LARGER = 1.0
+"""The same with the logarithm of the bandwidths' ratio beyond 1: kernels that leave a large device
+half idle fill a small one."""
 _OWN_SPREAD, _UNSEEN_SPREAD, _FOREIGN_SPREAD = 0.06, 0.26, 0.45
 """Spread of a whole device against what is known of it, shared by all of its operations: measured
 itself, of an architecture like those measured, or of another maker's."""
@@ -159,10 +161,10 @@ class Predictor:
         return 2 * np.array(moved) / (_TURNING_SHARE * self._limits.bandwidth)
 
     def _weight(self, other: Curves) -> float:
-        """Of another device's word: the nearer its architecture and its size, the more."""
+        """Of another device's word: less for another architecture, and for a much larger one."""
         apart = abs(other.limits.generation - self._limits.generation)
-        scale = abs(math.log(other.limits.bandwidth / self._limits.bandwidth))
-        return math.exp(-_ALIKE * apart - _SCALE * scale)
+        larger = math.log(other.limits.bandwidth / self._limits.bandwidth) - _MUCH_LARGER
+        return math.exp(-_ALIKE * apart - _SCALE * max(larger, 0.0))
 
 
 def _with_floor(said: Said, curves: Curves, with_host: bool) -> Said:
