@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from time import perf_counter
 from typing import Callable, Dict
 
+from trainload_worker.limits.facts import drive_kind
 from trainload_worker.limits.sampling import Key, Lacking, Place, key, measured, sample_rounds
 from trainload_worker.protocol.measure import Measured
 
@@ -27,6 +28,8 @@ _FILE = {True: 128 << 20, False: 512 << 20}
 def measure_drive(place: Place) -> Measured:
     """Bytes a second read from the drive, from the page cache and from a RAM disk."""
     size = _FILE[place.quick]
+    if drive_kind(place.folder) == "memory":
+        raise Lacking("files that do not stay lie in memory here; set TMPDIR to a drive's folder")
     if shutil.disk_usage(place.folder).free < 4 * size:
         raise Lacking(f"the drive has less than {4 * size >> 20} MiB free")
     conditions: Dict[Key, Callable[[], float]] = {}

@@ -59,12 +59,24 @@ def drive_kind(folder: str, root: str = "/") -> Optional[str]:
         device = os.stat(folder).st_dev
     except OSError:
         return None
-    place = f"sys/dev/block/{os.major(device)}:{os.minor(device)}"
+    numbers = f"{os.major(device)}:{os.minor(device)}"
+    if _file_system(root, numbers) in ("tmpfs", "ramfs"):
+        return "memory"
+    place = f"sys/dev/block/{numbers}"
     for path in (f"{place}/queue/rotational", f"{place}/../queue/rotational"):
         told = _text(root, path)
         if told is not None:
             return "rotating" if told == "1" else "solid state"
-    return "memory" if os.major(device) == 0 and "/shm" in folder else None
+    return None
+
+
+def _file_system(root: str, numbers: str) -> Optional[str]:
+    """Of the mount with these device numbers, by proc(5) mountinfo; None where not told."""
+    for line in (_text(root, "proc/self/mountinfo") or "").splitlines():
+        left, _, right = line.partition(" - ")
+        if len(left.split()) > 2 and left.split()[2] == numbers:
+            return right.split(" ")[0]
+    return None
 
 
 def _sockets(root: str) -> Optional[str]:

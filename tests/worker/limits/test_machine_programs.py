@@ -131,6 +131,20 @@ def test_facts_are_the_systems_own_words(tmp_path):
     assert facts.read_caches(str(tmp_path / "none")) == []
 
 
+def test_files_in_memory_are_no_drive(place, tmp_path, monkeypatch):
+    numbers = tmp_path.stat().st_dev
+    line = f"36 35 {os.major(numbers)}:{os.minor(numbers)} / /tmp rw - {{}} none rw"
+    mounts = tmp_path / "proc/self/mountinfo"
+    mounts.parent.mkdir(parents=True)
+    for system, expected in (("tmpfs", "memory"), ("ext4", None)):
+        mounts.write_text("\n" + line.format(system) + "\n")
+        assert facts.drive_kind(str(tmp_path), str(tmp_path)) == expected
+    monkeypatch.setattr(drives, "drive_kind", lambda _folder: "memory")
+    with pytest.raises(Lacking, match="TMPDIR"):
+        drives.measure_drive(place)
+    assert facts.drive_kind(str(tmp_path / "none")) is None
+
+
 def spec_of(*names, limit_s=60.0):
     return MeasureSpec("e", "torch", names, "f", limit_s, SettingSpec())
 

@@ -44,7 +44,7 @@ def render_limits(limits: MachineLimits) -> Group:
         Text(f"what this machine reaches: {render_machine(limits)}", style="bold"),
         *_notes(limits),
         _table(None, LIMIT_TITLES, limit_rows(limits)),
-        Text("medians; spread is half the range of the samples", "dim"),
+        Text("spread is half the range of the samples over their median", "dim"),
     )
 
 

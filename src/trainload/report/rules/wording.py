@@ -15,7 +15,7 @@ from trainload.units import MISSING
 from trainload_worker.protocol.measure import Measured
 
 RULE_TITLES = ("verdict", "rule", "predicts", "measured here", "why", "place")
-LIMIT_TITLES = ("figure", "at", "reached", "spread", "samples")
+LIMIT_TITLES = ("figure", "at", "best", "median", "spread", "samples")
 _SCALES = (
     ("bytes/s", ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1.0, "bytes/s"))),
     ("FLOP/s", ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1.0, "FLOP/s"))),
@@ -84,7 +84,7 @@ def limit_rows(limits: MachineLimits) -> list[tuple[str, ...]]:
             title = clean_text(one.program) if number == 0 else ""
             rows.append((title, clean_text(at), *_figures(one, reading.values)))
     rows += [
-        (clean_text(lack.program), "", MISSING, clean_text(lack.reason), "")
+        (clean_text(lack.program), clean_text(lack.reason), MISSING, "", "", "")
         for lack in limits.lacks
     ]
     return rows
@@ -99,11 +99,16 @@ def render_quantity(value: float, unit: str) -> str:
     return f"{value:.4g} {clean_text(unit)}".strip()
 
 
-def _figures(one: Measured, values: Sequence[float]) -> tuple[str, str, str]:
+_BEST = {"s": min, "bytes/s": max, "FLOP/s": max, "1/s": max}
+"""Which end of the samples is the better, by unit; others have none."""
+
+
+def _figures(one: Measured, values: Sequence[float]) -> tuple[str, str, str, str]:
     if not values:
-        return MISSING, "", "0"
+        return MISSING, MISSING, "", "0"
     middle = statistics.median(values)
+    best = render_quantity(_BEST[one.unit](values), one.unit) if one.unit in _BEST else MISSING
     spread = MISSING
     if len(values) > 1 and middle:
         spread = f"± {(max(values) - min(values)) / 2 / abs(middle):.0%}"
-    return render_quantity(middle, one.unit), spread, str(len(values))
+    return best, render_quantity(middle, one.unit), spread, str(len(values))

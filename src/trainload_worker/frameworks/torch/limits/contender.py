@@ -8,6 +8,7 @@ Started by its path. Each line on standard input is JSON; each answer is one lin
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from dataclasses import dataclass
@@ -102,7 +103,9 @@ def peak_bytes(training: Training, reference: bool) -> int:
     On a GPU by its allocator, else the growth of the process's resident memory.
     """
     cuda = training.device == "cuda"
+    gc.collect()
     if cuda:
+        torch.cuda.init()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()

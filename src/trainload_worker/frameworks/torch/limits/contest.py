@@ -40,15 +40,25 @@ class Contender:
             os.sched_setaffinity(self._process.pid, cores)
 
     def __enter__(self) -> Contender:
-        self.hear()
+        try:
+            self.hear()
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(self, *_ending: object) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            pipe.close()
+        self._end()
+
+    def _end(self) -> None:
         self._process.kill()
         self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            try:
+                pipe.close()
+            except BrokenPipeError:
+                pass  # a word that it did not hear any more
 
     def tell(self, asked: Mapping[str, Any]) -> None:
         """Hands over a line; the answer is fetched later, so that several work at once."""
