@@ -147,6 +147,11 @@ def test_counts_that_never_vary_are_exact():
     assert (figure.low, figure.high) == pytest.approx((2.0, 2.0))
 
 
+def test_one_core_is_not_compared_with_itself():
+    found = verdict(rule_of(faster(above=1.2)), limits_of(rate(({"threads": "1"},), (SLOW,))))
+    assert found.verdict == "cannot tell" and "nothing to compare" in found.reason
+
+
 def test_a_figure_of_nothing_has_no_ratio():
     limits = limits_of(rate(({"threads": "2"}, {"threads": "1"}), ((1.0,) * 3, (0.0,) * 3)))
     assert "no ratio" in verdict(rule_of(faster(above=1)), limits).reason

@@ -82,11 +82,10 @@ class _Figures:
         found = self._programs.get(figure.program)
         return "" if found is None else found.unit
 
-    def find(self, figure: Figure) -> tuple[float, ...]:
-        """The samples; none where the machine has no such figure."""
+    def find(self, figure: Figure) -> Reading | None:
+        """The samples with their condition; None where the machine has no such figure."""
         found = self._programs.get(figure.program)
-        one = None if found is None else _pick(found, figure)
-        return () if one is None else one.values
+        return None if found is None else _pick(found, figure)
 
     def why_missing(self, figure: Figure) -> str:
         found = self._programs.get(figure.program)
@@ -139,13 +138,17 @@ def _check(check: Check, known: _Figures, chance: float) -> Checked:
 
 def _figure(check: Check, known: _Figures, chance: float) -> Figured:
     sides = [check.of] if check.against is None else [check.of, check.against]
-    samples = [known.find(one) for one in sides]
-    for side, values in zip(sides, samples, strict=True):
-        if not values:
+    found: list[Reading] = []
+    for side in sides:
+        one = known.find(side)
+        if one is None or not one.values:
             return Figured(reason=known.why_missing(side))
+        found.append(one)
     if check.scale == "value":
-        return _value(samples[0], check.every, chance)
-    return _change(samples[0], samples[1], check.scale == "ratio", chance)
+        return _value(found[0].values, check.every, chance)
+    if found[0] is found[1]:
+        return Figured(reason="there is one such level here: nothing to compare it with")
+    return _change(found[0].values, found[1].values, check.scale == "ratio", chance)
 
 
 def _value(values: Sequence[float], every: bool, chance: float) -> Figured:

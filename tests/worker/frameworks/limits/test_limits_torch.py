@@ -57,16 +57,18 @@ def test_every_program_has_one_place():
 
 
 @pytest.mark.parametrize("k1", [0.1, 1.0, 10.0])
-@pytest.mark.parametrize("outputs", [10, 32])
-def test_a_network_has_the_redundancy_it_is_named_by(k1, outputs):
-    layers = memorising.size_network(k1, outputs)
+@pytest.mark.parametrize("task", ["labels", "values"])
+def test_a_network_has_the_redundancy_it_is_named_by(k1, task):
+    layers = memorising.size_network(k1, task)
+    samples, inputs, _ = memorising._SIZES[task]
     network = sum(p.numel() for p in memorising.make_network(layers).parameters())
     assert Training(layers).weights == network
-    assert network / (256 * 32) == pytest.approx(k1, rel=0.06)
+    assert network / (samples * inputs) == pytest.approx(k1, rel=0.08)
 
 
 def test_labels_are_remembered_where_there_is_room(place, monkeypatch):
-    monkeypatch.setattr(memorising, "_SAMPLES", 32)
+    sizes = {"labels": (32, 32, 10), "values": (32, 32, 32)}
+    monkeypatch.setattr(memorising, "_SIZES", sizes)
     monkeypatch.setattr(memorising, "_STEPS", {True: 300})
     monkeypatch.setattr(memorising, "_K1", (0.02, 10.0))
     found = memorising.measure_memory(place)

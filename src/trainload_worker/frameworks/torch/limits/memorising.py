@@ -10,9 +10,8 @@ from trainload_worker.frameworks.torch.limits.contender import make_network
 from trainload_worker.limits.sampling import Place, measured
 from trainload_worker.protocol.measure import Measured, Reading
 
-_SAMPLES = 256
-_INPUTS = 32
-_CLASSES = 10
+_SIZES = {"labels": (128, 64, 10), "values": (128, 32, 32)}
+"""Examples, their features, and what is remembered of each: one of ten classes, or 32 numbers."""
 _K1 = (0.1, 1.0, 10.0)
 _STEPS = {True: 1500, False: 6000}
 """By whether the form is the quick one."""
@@ -31,10 +30,10 @@ def measure_memory(place: Place) -> Measured:
     finally:
         torch.set_num_threads(before)
     method = (
-        f"{_SAMPLES} examples of {_INPUTS} normal features. labels: {_CLASSES} classes drawn "
-        f"without regard to them; values: the {_INPUTS} numbers of another drawn example, each "
-        f"within {_WITHIN:g} of its deviation. One hidden layer with tanh that makes K1 as stated, "
-        f"Adam over the whole sample, at most {_STEPS[place.quick]} steps; a value a seed"
+        "128 examples of normal features. labels: one of 10 classes, drawn without regard to the "
+        "64 features; values: as many numbers as the 32 features, drawn alike, each to be given "
+        f"back within {_WITHIN:g} of its deviation. One hidden layer with tanh that makes K1 as "
+        f"stated, Adam over the whole sample, at most {_STEPS[place.quick]} steps; a value a seed"
     )
     return measured("memorise", "fraction", readings, method)
 
@@ -42,34 +41,34 @@ def measure_memory(place: Place) -> Measured:
 def _remember_all(place: Place) -> List[Reading]:
     readings = []
     seeds = 3 if place.quick else 5
-    for task in ("labels", "values"):
+    for task in _SIZES:
         for k1 in _K1:
-            outputs = _CLASSES if task == "labels" else _INPUTS
-            layers = size_network(k1, outputs)
+            layers = size_network(k1, task)
             values = tuple(_remember(place, task, layers, seed) for seed in range(seeds))
             at = {"task": task, "k1": f"{k1:g}", "layers": "-".join(map(str, layers))}
             readings.append(Reading(at, values))
     return readings
 
 
-def size_network(k1: float, outputs: int) -> Tuple[int, int, int]:
+def size_network(k1: float, task: str) -> Tuple[int, int, int]:
     """Units of each layer so that weights and thresholds over the sample's numbers come to K1."""
-    weights = k1 * _SAMPLES * _INPUTS
-    hidden = max(1, round((weights - outputs) / (_INPUTS + 1 + outputs)))
-    return (_INPUTS, hidden, outputs)
+    samples, inputs, outputs = _SIZES[task]
+    hidden = max(1, round((k1 * samples * inputs - outputs) / (inputs + 1 + outputs)))
+    return (inputs, hidden, outputs)
 
 
 def _remember(place: Place, task: str, layers: Tuple[int, int, int], seed: int) -> float:
     """The largest share that was remembered at any look."""
     torch.manual_seed(seed)
-    rows = torch.randn(_SAMPLES, _INPUTS)
+    samples, inputs, outputs = _SIZES[task]
+    rows = torch.randn(samples, inputs)
     linear = make_network(layers)
     network = torch.nn.Sequential(linear[0], torch.nn.Tanh(), linear[2])
     steps = _STEPS[place.quick]
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    labels: Any = torch.randint(_CLASSES, (_SAMPLES,))
-    targets = torch.randn(_SAMPLES, _INPUTS)
+    labels: Any = torch.randint(outputs, (samples,))
+    targets = torch.randn(samples, outputs)
     best = 0.0
     for step in range(1, steps + 1):
         optimizer.zero_grad()
