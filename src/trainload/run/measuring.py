@@ -31,7 +31,8 @@ _GRACE_S = 3.0
 _LAST_S = 180.0
 """What a program that began in time may still take."""
 _LOOK_S = 1.0
-_QUIET_LOAD = 0.3
+_MOST_OTHERS = 0.15
+"""Share of the cores that others may take without a note."""
 
 Show = Callable[[str], None]
 
@@ -82,8 +83,12 @@ def measure_machine(request: MeasureRequest, show: Show | None = None) -> Machin
     ):
         heard = _follow(request, setting, Path(folder), show)
     notes = []
-    if load is not None and load > _QUIET_LOAD:
+    if load is not None and load > _MOST_OTHERS:
         notes.append(f"the host's cores were at {render_percent(load)} load before it began")
+    beside = [one.others_fraction or 0.0 for one in heard.measured]
+    if beside and max(beside) > _MOST_OTHERS:
+        most = render_percent(max(beside))
+        notes.append(f"others took up to {most} of the cores while it was measured")
     return MachineLimits(
         taken_at=datetime.now(UTC).isoformat(timespec="seconds"),
         quick=request.quick,

@@ -5,6 +5,8 @@ A program that cannot measure here is said to lack, with its reason; the others 
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from time import monotonic
 from typing import Callable, Dict, Optional, Protocol
 
@@ -18,6 +20,7 @@ from trainload_worker.limits.memory import (
     measure_tlb,
 )
 from trainload_worker.limits.native import Kernels, load_kernels
+from trainload_worker.limits.others import OthersWatch
 from trainload_worker.limits.sampling import Lacking, Place
 from trainload_worker.protocol.events import Event
 from trainload_worker.protocol.measure import MachineFacts, Measured, MeasureLack
@@ -63,7 +66,10 @@ def run_programs(
             events.write(MeasureLack(name, f"no time was left of {spec.limit_s:.0f} s"))
             continue
         try:
-            events.write(programs.run(name))
+            ready = programs.prepare(name)
+            others = OthersWatch(place.cores)
+            found = ready()
+            events.write(replace(found, others_fraction=others.fraction()))
         except Lacking as lack:
             events.write(MeasureLack(name, str(lack)))
         except (OSError, RuntimeError, MemoryError) as error:
@@ -79,15 +85,16 @@ class _Programs:
         self._kernels: Optional[Kernels] = None
         self._framed: Optional[Dict[str, Program]] = None
 
-    def run(self, name: str) -> Measured:
+    def prepare(self, name: str) -> Callable[[], Measured]:
+        """The program with all it needs, compiled and imported; Lacking where that cannot be."""
         if name in _COMPILED:
             if self._kernels is None:
                 self._kernels = load_kernels(self._place.folder)
-            return _COMPILED[name](self._place, self._kernels)
+            return partial(_COMPILED[name], self._place, self._kernels)
         if name in _PLAIN:
-            return _PLAIN[name](self._place)
+            return partial(_PLAIN[name], self._place)
         if self._framed is None:
             self._framed = self._framework()
         if name not in self._framed:
             raise Lacking(f"this worker has no program {name}")
-        return self._framed[name](self._place)
+        return partial(self._framed[name], self._place)

@@ -4,7 +4,7 @@ Kinds of events; `events` takes them into its union. The programs are named in `
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Mapping, Tuple
+from typing import ClassVar, Mapping, Optional, Tuple
 
 LIMITS: Tuple[str, ...] = (
     "memory-bandwidth",
@@ -36,6 +36,10 @@ PROGRAMS: Tuple[str, ...] = (
 """All of them, in the order in which they run."""
 
 
+COUNTING: Tuple[str, ...] = ("same-results", "memorise", "training-memory", "largest-batch")
+"""Programs that count instead of timing: others' load does not change what they find."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """Samples of one quantity under one condition."""
@@ -56,6 +60,8 @@ class Measured:
     method: str = ""
     """How it was measured, in words."""
     notes: Tuple[str, ...] = ()
+    others_fraction: Optional[float] = None
+    """Of the cores, what others took meanwhile; None where nothing told it."""
     KIND: ClassVar[str] = "measured"
 
 

@@ -147,6 +147,21 @@ def test_counts_that_never_vary_are_exact():
     assert (figure.low, figure.high) == pytest.approx((2.0, 2.0))
 
 
+def test_what_was_timed_beside_others_decides_nothing_and_what_was_counted_does():
+    busy = limits_of(replace(THREADS, others_fraction=0.8))
+    found = verdict(rule_of(faster(above=1.2)), busy)
+    assert found.verdict == "cannot tell" and "others took 80" in found.reason
+    assert found.checked[0].figure.value == pytest.approx(2.0, rel=0.02)
+    check = Check(words="x", of=Figure(program="memorise"), scale="value", every=True, below=0.999)
+    counted = rate(({"k1": "0.1"},), ((0.5,) * 3,), "memorise", "fraction")
+    limits = limits_of(replace(counted, others_fraction=0.8))
+    assert verdict(rule_of(check), limits).verdict == "holds"
+    reads = rate(({"place": "drive", "pattern": "random", "block": "4096"},), (FAST,), "drive-read")
+    check = Check(words="x", of=Figure(program="random-reads"), scale="value", below=1)
+    limits = limits_of(replace(reads, others_fraction=0.8))
+    assert verdict(rule_of(check), limits).verdict == "cannot tell"
+
+
 def test_one_core_is_not_compared_with_itself():
     found = verdict(rule_of(faster(above=1.2)), limits_of(rate(({"threads": "1"},), (SLOW,))))
     assert found.verdict == "cannot tell" and "nothing to compare" in found.reason

@@ -2,10 +2,12 @@
 
 import ctypes
 import os
+from dataclasses import replace
 
 import pytest
 
 from trainload_worker.limits import drives, facts, memory, native, programs
+from trainload_worker.limits.others import OthersWatch
 from trainload_worker.limits.sampling import Lacking, Place, key, sample_rounds
 from trainload_worker.protocol.measure import MachineFacts, Measured, MeasureLack, Reading
 from trainload_worker.protocol.spec import MeasureSpec, SettingSpec
@@ -131,6 +133,20 @@ def test_facts_are_the_systems_own_words(tmp_path):
     assert facts.read_caches(str(tmp_path / "none")) == []
 
 
+def test_others_are_what_the_cores_did_less_our_own(tmp_path, monkeypatch):
+    now = iter([100.0, 110.0])
+    monkeypatch.setattr("trainload_worker.limits.others.monotonic", lambda: next(now))
+    (tmp_path / "proc").mkdir()
+    stat, tick = tmp_path / "proc/stat", os.sysconf("SC_CLK_TCK")
+    line = "cpu  9 9 9\ncpu0 {} 0 0 900 0 0 0 {}\ncpu1 0 0 0 0 0 0 0 0\ncpu2 {} 0 0 0 0 0 0 0\n"
+    stat.write_text(line.format(0, 0, 0))
+    watch = OthersWatch((0, 1), str(tmp_path))
+    # Four seconds of users and two of a hypervisor's neighbours on our cores, in ten seconds.
+    stat.write_text(line.format(4 * tick, 2 * tick, 9 * tick))
+    assert watch.fraction() == pytest.approx(0.3, abs=0.02)
+    assert OthersWatch((0,), str(tmp_path / "none")).fraction() is None
+
+
 def test_files_in_memory_are_no_drive(place, tmp_path, monkeypatch):
     numbers = tmp_path.stat().st_dev
     line = f"36 35 {os.major(numbers)}:{os.minor(numbers)} / /tmp rw - {{}} none rw"
@@ -165,11 +181,11 @@ def test_programs_go_on_after_one_that_cannot_measure(place, monkeypatch):
     names = ("tlb-reach", "matrix-rate", "drive-read")
     programs.run_programs(spec_of(*names), place, refuse, said)
     assert isinstance(said[0], MachineFacts)
-    assert said[1:] == [
+    assert said[1:3] == [
         MeasureLack("tlb-reach", "RuntimeError: no luck"),
         MeasureLack("matrix-rate", "torch cannot be imported"),
-        done,
     ]
+    assert replace(said[3], others_fraction=None) == done
     said.clear()
     programs.run_programs(spec_of("drive-read", limit_s=-1.0), place, dict, said)
     assert "no time was left" in said[1].reason

@@ -96,7 +96,7 @@ def sample_event(kind: str) -> dict[str, Any]:
         "operations": 5, "key": "k", "calls": (("mm", ()),), "device": "a GPU",
         "operation": "linear", "dtype": "float32", "sizes": {"m": 1}, "flops": 2.0, "bytes": 4.0,
         "seconds": 0.5, "point": 0, "what": "power", "program": "drive-read", "unit": "bytes/s",
-        "readings": (Reading({"place": "ram"}, (1.0, 2.0)),),
+        "readings": (Reading({"place": "ram"}, (1.0, 2.0)),), "others_fraction": 0.1,
         "outcome": "completed", "validation": {"loss": 1.0, "top_n": {"5": 0.5}},
     }  # fmt: skip
     cls = EVENTS[kind]

@@ -2,7 +2,7 @@
 
 A check decides where its interval lies wholly inside or wholly outside its bounds: two figures by
 Welch's test on logarithms, one by the interval of its median. The intervals of one rule hold
-together at 95 % (Bonferroni). Pure; the standard library's arithmetic alone.
+together at 95 % (Bonferroni). What was timed while others were busy decides nothing. Pure.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from trainload.analyse.reproduce.readings import Reading as Figured
@@ -18,10 +18,13 @@ from trainload.analyse.rules.derived import derive
 from trainload.analyse.rules.statements import Check, Figure, Rule, RuleFile
 from trainload.hardware.limits import MachineLimits
 from trainload.intervals import mean_of, median_interval, student_t_quantile, welch_difference
-from trainload_worker.protocol.measure import Measured, Reading
+from trainload.units import render_percent
+from trainload_worker.protocol.measure import COUNTING, Measured, Reading
 
 RuleVerdict = Literal["holds", "does not hold", "cannot tell", "dated"]
 CHANCE = 0.05
+MOST_OTHERS = 0.15
+"""Share of the cores that others may take beside a program that times, for it to decide."""
 _FEWEST = 3
 _EXTREMES: dict[str, Callable[..., Reading]] = {"most": max, "least": min}
 
@@ -87,6 +90,14 @@ class _Figures:
         found = self._programs.get(figure.program)
         return None if found is None else _pick(found, figure)
 
+    def others(self, figure: Figure) -> float:
+        """Others' share of the cores beside a program that times; 0 where it counts."""
+        source = _SOURCES.get(figure.program, figure.program)
+        found = self._programs.get(source)
+        if found is None or source in COUNTING:
+            return 0.0
+        return found.others_fraction or 0.0
+
     def why_missing(self, figure: Figure) -> str:
         found = self._programs.get(figure.program)
         if found is None:
@@ -145,10 +156,16 @@ def _figure(check: Check, known: _Figures, chance: float) -> Figured:
             return Figured(reason=known.why_missing(side))
         found.append(one)
     if check.scale == "value":
-        return _value(found[0].values, check.every, chance)
-    if found[0] is found[1]:
+        figure = _value(found[0].values, check.every, chance)
+    elif found[0] is found[1]:
         return Figured(reason="there is one such level here: nothing to compare it with")
-    return _change(found[0].values, found[1].values, check.scale == "ratio", chance)
+    else:
+        figure = _change(found[0].values, found[1].values, check.scale == "ratio", chance)
+    shared = max(map(known.others, sides))
+    if figure.reason is None and shared > MOST_OTHERS:
+        words = f"others took {render_percent(shared)} of the cores while it was measured"
+        return replace(figure, reason=words)
+    return figure
 
 
 def _value(values: Sequence[float], every: bool, chance: float) -> Figured:
@@ -186,7 +203,7 @@ def _change(left: Sequence[float], right: Sequence[float], ratio: bool, chance: 
 
 
 def _holds(check: Check, figure: Figured) -> bool | None:
-    if figure.low is None or figure.high is None:
+    if figure.low is None or figure.high is None or figure.reason is not None:
         return None
     least = -math.inf if check.above is None else check.above
     most = math.inf if check.below is None else check.below
