@@ -16,7 +16,6 @@ import tempfile
 from pathlib import Path
 
 from raw import load_rows, table_path
-
 from trainload.analyse.rules import JudgedRule, judge_rules, load_rules
 from trainload.hardware.limits import load_limits
 from trainload.report.rules.wording import render_checked, render_counts, render_machine
