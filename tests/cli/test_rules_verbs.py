@@ -1,6 +1,9 @@
 """`reproduce hardware-recommendations` and `detect --measure`, on figures that are there."""
 
 import json
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -92,8 +95,22 @@ def test_detect_measures_and_keeps_the_limits(requests, tmp_path, capsys):
     ],
 )
 def test_wrong_words_are_a_line(words, complaint, capsys):
-    import re
-
     assert run_app(["reproduce", *words]) == 2
     said = capsys.readouterr().err
     assert re.search(complaint, said) and said.count("\n") == 1
+
+
+def test_it_is_judged_where_the_libraries_of_reports_are_missing(figures):
+    code = (
+        "import sys\n"
+        "for name in ('polars', 'scipy', 'plotly', 'numpy', 'torch'):\n"
+        "    sys.modules[name] = None\n"
+        "from trainload.cli.app import run_app\n"
+        f"words = ['reproduce', 'hardware-recommendations', '--from', {str(figures)!r}]\n"
+        "sys.exit(run_app(words))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "rules:" in done.stdout
