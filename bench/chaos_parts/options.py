@@ -23,6 +23,7 @@ from typing import Any
 import typer
 
 import trainload.api.calibrating as calibrating
+import trainload.api.measuring as measuring
 import trainload.run.asking as asking
 import trainload.run.driver as driver
 from chaos_parts.tally import Tally
@@ -127,12 +128,14 @@ def _nothing_runs(folder: Path) -> Iterator[Path]:
     """Within, a run ends at the driver's door, and this is a folder with nothing in it."""
     here, opened, started = Path.cwd(), driver.open_recording, subprocess.Popen
     ready, calibrate = asking.ready_interpreter, calibrating.calibrate_device
+    measure = measuring.measure_machine
 
     def refuse(*_words: Any, **_more: Any) -> Any:
         raise WouldRun("here a training would begin")
 
     driver.open_recording = refuse
-    calibrating.calibrate_device = refuse  # it would look for a second whether others compute
+    # They would look for a second whether others compute.
+    calibrating.calibrate_device = measuring.measure_machine = refuse
     subprocess.Popen = refuse  # type: ignore[assignment,misc]
     asking.ready_interpreter = lambda *_words: sys.executable
     # Built once: typer would build the whole command anew for every line.
@@ -153,6 +156,7 @@ def _nothing_runs(folder: Path) -> Iterator[Path]:
         driver.open_recording = opened
         subprocess.Popen = started  # type: ignore[misc]
         asking.ready_interpreter, calibrating.calibrate_device = ready, calibrate
+        measuring.measure_machine = measure
         typer.main.get_command = build
         os.chdir(here)
         for name, value in kept.items():

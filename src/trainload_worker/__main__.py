@@ -20,6 +20,7 @@ from trainload_worker.frameworks.create import (
     create_layer_probe,
     create_probe,
     leave_ranks,
+    measure_limits,
     sweep_kernels,
     trace_operations,
     watch_layers,
@@ -35,6 +36,7 @@ from trainload_worker.protocol.outcomes import EXIT_BAD_SPEC, EXIT_CODES, EXIT_E
 from trainload_worker.protocol.spec import (
     AnySpec,
     LaunchSpec,
+    MeasureSpec,
     ScriptSpec,
     SettingSpec,
     SweepSpec,
@@ -176,6 +178,11 @@ class _Run:
             return End("completed")
         if isinstance(self._spec, SweepSpec):
             self._execute_sweep(self._spec)
+            return End("completed")
+        if isinstance(self._spec, MeasureSpec):
+            self._begin("measure")
+            measure_limits(self._spec, self._events, self._stop.check)
+            self._end()
             return End("completed")
         if isinstance(self._spec, ScriptSpec):
             self._execute_script(self._spec, notes)

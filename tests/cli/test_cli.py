@@ -76,7 +76,7 @@ VERBS = {
         "--device", "--seconds", "--out", "--anyway", "--python", "--json", "--help",
     },
     "env": {"--help"},
-    "detect": {"--json", "--help"},
+    "detect": {"--measure", "--json", "--help"},
 }  # fmt: skip
 
 

@@ -80,12 +80,13 @@ def reproduce(
     source made no claims.
     """
     from trainload.analyse.reproduce import REPRODUCED, load_claims
+    from trainload.analyse.rules import STUDY
     from trainload_worker.protocol.checked import suggest
 
     if study not in REPRODUCED:
-        known = ", ".join(REPRODUCED)
+        known = (*REPRODUCED, STUDY)
         raise UsageError(
-            f"{study} cannot be reproduced{suggest(study, REPRODUCED)}; known: {known}"
+            f"{study} cannot be reproduced{suggest(study, known)}; known: {', '.join(known)}"
         )
     file = load_claims(study)
     session = run_study(study, out=out, quick=quick, show=show)

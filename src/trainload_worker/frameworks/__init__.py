@@ -11,6 +11,7 @@
     probe, layers   steps and layers of a user's script, where the offer has `scripts`
     fake_step/      operations of a step that is not run, where the offer has `op_trace`
     sweep/          a device's kernels timed, where the offer has `sweep`
+    limits/         what trainings and kernels reach here, where the offer has `limits`
 
 A folder may have more files of its own, which its `__init__` names. One that trains nothing has no
 graph, kinds or optimizers. `requirements.txt` holds the versions that an environment is made of.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Iterable, Sequence, cast
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence, cast
 
 from trainload_worker.errors import FrameworkError, SpecError
 from trainload_worker.frameworks.backends import (
@@ -16,12 +16,15 @@ from trainload_worker.frameworks.backends import (
     StepFollower,
     StepSeer,
 )
-from trainload_worker.process.events import EventWriter, greet
+from trainload_worker.process.events import EventWriter, greet, read_cores
 from trainload_worker.protocol import offers
 from trainload_worker.protocol.events import OpTraceSaved
 from trainload_worker.protocol.offers import Offer
-from trainload_worker.protocol.spec import LayersSpec, SweepSpec, TraceSpec, TrainSpec
+from trainload_worker.protocol.spec import LayersSpec, MeasureSpec, SweepSpec, TraceSpec, TrainSpec
 from trainload_worker.windows.graph_windows import LayerWindows, TracedBackend
+
+if TYPE_CHECKING:
+    from trainload_worker.limits.programs import Program
 
 
 def create_backend(spec: TrainSpec) -> KeptBackend:
@@ -102,6 +105,32 @@ def sweep_kernels(spec: SweepSpec, events: EventWriter, check: Callable[[], None
     opened = _import(offer, "probe").open_framework(ask_device=spec.target == "cuda")
     greet(events, spec.framework, opened, [])
     _import(offer, "sweep.sweep").sweep_device(spec, events, check)
+
+
+def measure_limits(spec: MeasureSpec, events: EventWriter, check: Callable[[], None]) -> None:
+    """Measures what the machine reaches and says each figure; `check` raises where it is to end.
+
+    Without the framework the programs that need it are said to lack, and the others run.
+    """
+    from trainload_worker.limits.programs import run_programs
+    from trainload_worker.limits.sampling import Lacking, Place
+
+    offer = _find(spec.framework)
+    cores = spec.setting.cores or read_cores() or tuple(range(os.cpu_count() or 1))
+
+    def programs() -> dict[str, Program]:
+        if not offer.limits:
+            raise Lacking(f"no program measures with {offer.name}")
+        try:
+            opened = _import(offer, "probe").open_framework(ask_device=True)
+            found: dict[str, Program] = _import(offer, "limits.programs").PROGRAMS
+        except FrameworkError as error:
+            raise Lacking(str(error)) from None
+        greet(events, spec.framework, opened, [])
+        return found
+
+    place = Place(folder=spec.folder, cores=tuple(cores), quick=spec.quick, check=check)
+    run_programs(spec, place, programs, events)
 
 
 class NoProbe:

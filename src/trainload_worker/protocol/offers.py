@@ -68,6 +68,8 @@ class Offer:
     """Whether a step's operations can be traced without running it (`fake_step/`)."""
     sweep: bool = False
     """Whether a device's kernels can be timed by it (`sweep/`)."""
+    limits: bool = False
+    """Whether trainings and kernels that tell what a machine reaches run by it (`limits/`)."""
     hidden: bool = False
     """For tests: runs where it is named, but is in no list."""
 

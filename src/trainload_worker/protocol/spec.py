@@ -1,4 +1,4 @@
-"""What a worker is told to do, as frozen values: train, run a script, launch, trace, sweep.
+"""What a worker is told: train, run a script, launch, trace, sweep, measure; as frozen values.
 
 The driver builds one and writes it on the worker's standard input; touches no device or disk.
 """
@@ -207,7 +207,25 @@ class SweepSpec:
     format: Literal[2] = 2
 
 
-AnySpec = Union[TrainSpec, ScriptSpec, LaunchSpec, TraceSpec, SweepSpec]
+@dataclass(frozen=True)
+class MeasureSpec:
+    """All that is needed to measure what a machine reaches, by the programs of `measure`."""
+
+    events_path: str
+    framework: str
+    programs: Tuple[str, ...]
+    folder: str
+    """For files, on the drive that is measured."""
+    limit_s: Positive
+    """After which no further program begins."""
+    setting: SettingSpec
+    quick: bool = False
+    parent_pid: Optional[int] = None
+    task: Literal["measure"] = "measure"
+    format: Literal[2] = 2
+
+
+AnySpec = Union[TrainSpec, ScriptSpec, LaunchSpec, TraceSpec, SweepSpec, MeasureSpec]
 
 
 def parse_spec(text: "str | bytes") -> AnySpec:

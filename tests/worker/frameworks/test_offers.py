@@ -38,6 +38,7 @@ def offered_parts(offer: Offer) -> dict[str, bool]:
         "tracer": bool(offer.graph_layers),
         "probe": offer.scripts,
         "layers": offer.script_layers,
+        "limits": offer.limits,
         "fake_step": offer.op_trace,
         "sweep": offer.sweep,
     }

@@ -18,9 +18,11 @@ from trainload_worker.protocol.events import (
     event_fields,
 )
 from trainload_worker.protocol.graph import GraphSpec, LayerSpec
+from trainload_worker.protocol.measure import Reading
 from trainload_worker.protocol.spec import (
     LaunchSpec,
     LayersSpec,
+    MeasureSpec,
     RankFiles,
     ScriptSpec,
     SettingSpec,
@@ -93,7 +95,8 @@ def sample_event(kind: str) -> dict[str, Any]:
         "reason": "so", "by": "backward", "words": "so", "state": "failed", "step": 3, "steps": 4,
         "operations": 5, "key": "k", "calls": (("mm", ()),), "device": "a GPU",
         "operation": "linear", "dtype": "float32", "sizes": {"m": 1}, "flops": 2.0, "bytes": 4.0,
-        "seconds": 0.5, "point": 0, "what": "power",
+        "seconds": 0.5, "point": 0, "what": "power", "program": "drive-read", "unit": "bytes/s",
+        "readings": (Reading({"place": "ram"}, (1.0, 2.0)),), "others_fraction": 0.1,
         "outcome": "completed", "validation": {"loss": 1.0, "top_n": {"5": 0.5}},
     }  # fmt: skip
     cls = EVENTS[kind]
@@ -109,6 +112,7 @@ def sample_specs(folder: Path) -> list[dict[str, Any]]:
         LaunchSpec("e", ("python",), (RankFiles("e", "w"),), SETTING, SCRIPT),
         TraceSpec(**TRACE, source=GRAPH, data=DATA[1], training=Training()),
         TraceSpec(**TRACE, source=SCRIPT, capability=(8, 6)),
+        MeasureSpec("e", "torch", ("drive-read",), "f", 60.0, SETTING, quick=True),
     ]
     return [json.loads(dump_spec(spec)) for spec in specs] + [
         json.loads(dump_spec(parse_spec(json.dumps({**train, "data": to_json(one)}))))

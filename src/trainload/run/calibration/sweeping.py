@@ -152,7 +152,7 @@ def _follow(
     if heard.end is not None and heard.end.outcome == "completed" and not heard.points:
         raise WorkerError(f"{target.name}: nothing was timed in its time; give more: --seconds 60")
     if heard.end is None or heard.end.outcome != "completed":
-        raise WorkerError(f"{target.name} was not calibrated: {_reason(heard.end, words)}")
+        raise WorkerError(f"{target.name} was not calibrated: {explain_end(heard.end, words)}")
     heard.others_fraction = others.fraction(os.cpu_count() or 1)
     return heard
 
@@ -264,7 +264,8 @@ def render_progress(heard: Heard, target: CalibrationTarget, limit_s: float, now
     return f"calibrating {target.name} {bar} {done * limit_s:.0f} of {limit_s:.0f} s, {doing}"
 
 
-def _reason(end: End | None, log: Path) -> str:
+def explain_end(end: End | None, log: Path) -> str:
+    """Why a worker ended that was not through: its own word, else the last line of its log."""
     if end is not None and end.reason:
         return end.reason
     try:

@@ -20,4 +20,5 @@ OFFER = Offer(
     ranks=True,
     op_trace=True,
     sweep=True,
+    limits=True,
 )
