@@ -6,6 +6,7 @@ these `…` stands for anything. A comment before the block says otherwise:
     <!-- not run: why -->    never run by a test
     <!-- slow: why -->       run by `make test-docs` alone
     <!-- exits 1 -->         the status of its last command
+    <!-- figures vary -->    of what is printed, numbers may be others
 
 A block with title="NAME" is a file, written before what follows.
 """
@@ -20,7 +21,7 @@ _FENCE = re.compile(
     r"^```(?P<kind>\w*)(?P<rest>[^\n]*)\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-_MARK = re.compile(r"(not run|slow): (\S.*)|exits (\d+)")
+_MARK = re.compile(r"(not run|slow): (\S.*)|exits (\d+)|(figures vary)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,8 @@ class Block:
     """`not run` or `slow`; None where it is simply run."""
     reason: str | None = None
     status: int = 0
+    varies: bool = False
+    """Whether numbers that are printed may be others."""
 
 
 def blocks_of(page: Path) -> Iterator[Block]:
@@ -63,6 +66,7 @@ def blocks_of(page: Path) -> Iterator[Block]:
                 mark=mark[1] if mark else None,
                 reason=mark[2] if mark else None,
                 status=int(mark[3]) if mark and mark[3] else 0,
+                varies=bool(mark and mark[4]),
             )
 
 
@@ -83,14 +87,16 @@ def _commands(body: str) -> Iterator[Command]:
         yield Command(words="\n".join(words), shown=tuple(shown))
 
 
-def first_unprinted(shown: tuple[str, ...], printed: str) -> str | None:
+def first_unprinted(shown: tuple[str, ...], printed: str, *, varies: bool = False) -> str | None:
     """The first of the shown lines that was not printed, in this order; None where all were.
 
-    Blanks at the ends and their number inside do not count.
+    Blanks at the ends and their number inside do not count; `varies` takes any number for another.
     """
     lines = iter([" ".join(line.split()) for line in printed.splitlines()])
     for wanted in shown:
         form = ".*".join(re.escape(part) for part in " ".join(wanted.split()).split("…"))
+        if varies:
+            form = re.sub(r"\d[\d,]*(\\\.\d+)?", r"[\\d,.]+", form)
         if not any(re.fullmatch(form, line) for line in lines):
             return wanted
     return None

@@ -59,7 +59,7 @@ def test_a_story_asks_answers_and_names_its_commands(make_run):
     assert page.index("1. Will it fit?") < page.index("2. Where?")
     assert "One &lt;of&gt; two." in page and "a &lt;b&gt;\n c" in page
     assert "<pre>$ trainload estimate x</pre>" in page
-    assert "−1.00 GiB" in page and page.count('id="run-1"') == 1
+    assert "−1 GiB" in page and page.count('id="run-1"') == 1
     assert '"full":[{' in page and "default-src 'none'" in page
 
 
