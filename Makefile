@@ -119,8 +119,8 @@ test-ray:
 
 # The documentation site, into site/: every link is checked, the reference is made from the code.
 docs: $(DOCS_VENV)/.ready
-	PYTHONPATH=src $(DOCS_VENV)/bin/mkdocs build --strict --quiet
-	@echo "$(CURDIR)/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=src $(DOCS_VENV)/bin/mkdocs build --strict --quiet
+	@echo "$(CURDIR)/site/index.html (with its search: python3 -m http.server -d site)"
 
 # Every command of the tutorial and the how-tos, those that take their time too.
 test-docs: $(VENV)/.test-ready environments

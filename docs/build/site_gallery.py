@@ -2,7 +2,7 @@
 
 import io
 import shutil
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -30,9 +30,11 @@ def gallery_pages(root: Path) -> dict[str, Path]:
         path = folder / Path(address).name
         places = [str(runs / word) if (runs / word).is_dir() else word for word in words]
         printed = io.StringIO()
-        with redirect_stdout(printed):
+        with redirect_stdout(printed), redirect_stderr(printed):
             status = run_app([*places, str(path)])
         if status != 0:
-            raise RuntimeError(f"the gallery's page {address} could not be made: {words}")
+            raise RuntimeError(
+                f"the gallery's page {address} could not be made: {printed.getvalue()}"
+            )
         made[address] = path
     return made

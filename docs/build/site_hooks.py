@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 from site_command_line import command_pages
@@ -18,6 +19,7 @@ from site_schema import schema_page
 
 ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"(?<=\]\()(\.\./[^)#\s]+)(?=[)#])")
+_FETCHED = re.compile(r"""<(?:script|link|img|iframe)[^>]+(?:src|href)=["']?(?:https?:)?//[^>]*""")
 _AS_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Pages at the top of the repository that the site has too."""
 _ELSEWHERE = "files/"
@@ -54,6 +56,14 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return posixpath.relpath(_AS_PAGES.get(name, _ELSEWHERE + name), here or ".")
 
     return _LINK.sub(there, markdown)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Refuse a page that would ask another host for a script, a style or an image."""
+    asked = _FETCHED.search(output)
+    if asked:
+        raise PluginError(f"{page.file.src_uri} fetches from elsewhere: {asked[0][:200]}")
+    return output
 
 
 def _outside(files: Files) -> set[str]:
