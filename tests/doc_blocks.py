@@ -1,7 +1,8 @@
 """The commands of a Markdown page: what is run in which order, and why a block is not.
 
 A block fenced as `console` holds commands behind `$ ` and, below each, lines that it prints; in
-these `…` stands for anything. A comment before the block says otherwise:
+these `…` stands for anything. A comment before the block says
+otherwise; between several words stands a semicolon:
 
     <!-- not run: why -->    never run by a test
     <!-- slow: why -->       run by `make test-docs` alone
@@ -15,6 +16,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _FENCE = re.compile(
     r"(?:^<!-- *(?P<comment>[^\n]*?) *-->\n+)?"
@@ -57,17 +59,24 @@ def blocks_of(page: Path) -> Iterator[Block]:
         if title:
             yield Block(line=line, file=title[1], text=found["body"])
         elif found["kind"] == "console":
-            mark = _MARK.fullmatch(found["comment"] or "")
-            if found["comment"] and mark is None:
-                raise ValueError(f"{page.name}:{line}: no such mark: {found['comment']}")
-            yield Block(
-                line=line,
-                commands=tuple(_commands(found["body"])),
-                mark=mark[1] if mark else None,
-                reason=mark[2] if mark else None,
-                status=int(mark[3]) if mark and mark[3] else 0,
-                varies=bool(mark and mark[4]),
-            )
+            said = _said(found["comment"] or "", f"{page.name}:{line}")
+            yield Block(line=line, commands=tuple(_commands(found["body"])), **said)
+
+
+def _said(comment: str, place: str) -> dict[str, Any]:
+    """What a comment says of its block."""
+    said: dict[str, Any] = {}
+    for words in filter(None, map(str.strip, comment.split(";"))):
+        mark = _MARK.fullmatch(words)
+        if mark is None:
+            raise ValueError(f"{place}: no such mark: {words}")
+        if mark[1]:
+            said |= {"mark": mark[1], "reason": mark[2]}
+        elif mark[3]:
+            said["status"] = int(mark[3])
+        else:
+            said["varies"] = True
+    return said
 
 
 def _commands(body: str) -> Iterator[Command]:

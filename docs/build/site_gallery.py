@@ -33,8 +33,6 @@ def gallery_pages(root: Path) -> dict[str, Path]:
         with redirect_stdout(printed), redirect_stderr(printed):
             status = run_app([*places, str(path)])
         if status != 0:
-            raise RuntimeError(
-                f"the gallery's page {address} could not be made: {printed.getvalue()}"
-            )
+            raise RuntimeError(f"{address} could not be made: {printed.getvalue()}")
         made[address] = path
     return made
