@@ -20,9 +20,9 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 RUN = [
     ROOT / "README.md",
-    DOCS / "index.md",
     DOCS / "tutorial.md",
     *sorted(DOCS.glob("howto/*.md")),
+    *sorted(DOCS.glob("explain/*.md")),
 ]
 WRITTEN = [ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))]
 ALL = os.environ.get("TRAINLOAD_DOCS") == "all"
@@ -88,6 +88,12 @@ def test_a_block_is_run_or_says_why_not(page):
         assert found, "a page that tells what to do shows a command"
 
 
+def test_the_site_begins_as_the_readme_does():
+    pages = [(ROOT / "README.md").read_text(), (DOCS / "index.md").read_text()]
+    first, second = (page[: page.index("anybody can open.")] for page in pages)
+    assert first == second
+
+
 def options_of(words):
     """The options that a line of `trainload` uses, and those that its verb has."""
     command = typer.main.get_command(app)
@@ -125,6 +131,9 @@ def test_lines_that_are_shown_are_looked_for_in_order(tmp_path):
     assert first_unprinted(("three", "one …"), "one two\nthree") == "one …"
     assert first_unprinted(("1,024.5 s",), "3 s") == "1,024.5 s"
     assert first_unprinted(("1,024.5 s",), "3 s", varies=True) is None
+    page.write_text("<!-- slow: six runs; exits 1 -->\n```console\n$ x\n```\n")
+    (block,) = blocks_of(page)
+    assert (block.mark, block.reason, block.status) == ("slow", "six runs", 1)
     page.write_text("<!-- maybe -->\n```console\n$ x\n```\n")
     with pytest.raises(ValueError, match="no such mark"):
         list(blocks_of(page))
