@@ -17,6 +17,7 @@ import trainload
 from trainload.api.estimating.ranked import device_row
 from trainload.api.reporting import find_runs, many_runs
 from trainload.report.compare.wording import headline
+from trainload.report.layers.wording import render_all_advice
 from trainload.report.run.plots import plot_run
 from trainload.report.run.view import RunView
 from trainload.report.story import (
@@ -34,11 +35,11 @@ DEVICES = ("rtx-4060", "t4", "a100-sxm4-80gb")
 BATCH, EXAMPLES, EPOCHS = 128, 1_281_167, 90
 RECOMMEND = f"recommend resnet50 --examples {EXAMPLES} --epochs {EPOCHS} --budget 500"
 STUDY = """\
-name: width-and-batch
-workload: {model: mlp, epochs: 1, frames_fraction: 0.05, check_overhead: false}
+name: width-and-cores
+workload: {model: mlp, epochs: 1, batch_size: 128, frames_fraction: 0.1, check_overhead: false}
 factors:
   hidden_units: [128, 1024]
-  batch_size: [64, 256]
+  setting: [one, all]
 repetitions: 3
 # In a hurry. Leave both out where figures matter: runs then wait for a quiet machine.
 cool_down: false
@@ -57,6 +58,7 @@ def main(folder: Path) -> None:
         tell_study(folder),
         # Coming: tell_printed("recommend", "Which to take?", RECOMMEND),
     ]
+    parts.sort(key=lambda part: bool(part.views))  # the longest last
     page = folder / "report.html"
     lead = (
         f"ResNet-50 for {EPOCHS} epochs of {EXAMPLES:,} images, asked of three devices that are "
@@ -115,10 +117,12 @@ def tell_run(folder: Path) -> StoryPart:
     view = RunView(
         run=run, summary=run.summary, plots=plots, anchor="run-1", layers=run.attribution
     )
+    advice = [] if run.attribution is None else render_all_advice(run.attribution)
+    step = f"A step took {render_seconds(run.summary.step_time.median_s)}"
     return StoryPart(
         name="run",
         question="Where does each second go?",
-        answer="One training on this machine, explained layer by layer.",
+        answer=f"{step}; {advice[0]}" if advice else f"{step}, and no advice stands out.",
         command=command_of(words),
         body=run_in_full(view),
         views=(view,),
@@ -129,16 +133,17 @@ def tell_study(folder: Path) -> StoryPart:
     file = folder / "study.yaml"
     file.write_text(STUDY, encoding="utf-8")
     words = ["study", "run", str(file), "--out", str(folder / "studies")]
-    call("Which choice is better?", words)
-    place = folder / "studies" / "width-and-batch"
-    sides = [f"{place}:batch_size=64", f"{place}:batch_size=256"]
-    call("And by how much?", ["compare", *sides, "--layers", "0"])
+    call("Do more cores help?", words)
+    place = folder / "studies" / "width-and-cores"
+    sides = [f"{place}:setting=one", f"{place}:setting=all"]
+    compare = ["compare", *sides, "--layers", "0"]
+    call("How much, and how sure is that?", compare)
     found = trainload.compare(sides[0], sides[1], layers=False)
     return StoryPart(
         name="study",
-        question="Which choice is better, and how sure is that?",
-        answer=f"Batch 64 against 256: {headline(found)}.",
-        command=f"{command_of(words)}\n$ {command_of(['compare', *sides])}",
+        question="Do more cores help, and how sure is that?",
+        answer=f"From one core to all: {headline(found)}.",
+        command=f"{command_of(words)}\n$ {command_of(compare)}",
         body=study_tables(many_runs(find_runs([place])), found),
     )
 

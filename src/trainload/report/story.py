@@ -56,7 +56,8 @@ class StoryPart:
 def render_story(title: str, lead: str, parts: Sequence[StoryPart]) -> str:
     """The text of one HTML file; MissingPart where plotly is not installed."""
     items = "".join(
-        f'<li><a href="#{part.name}">{escape(part.question)}</a></li>' for part in parts
+        f'<li><a href="#{part.name}">{escape(part.question)}</a> {escape(part.answer)}</li>'
+        for part in parts
     )
     views = [view for part in parts for view in part.views]
     drawn = (_SMOOTHING, _AXIS) if views else ()
@@ -64,7 +65,7 @@ def render_story(title: str, lead: str, parts: Sequence[StoryPart]) -> str:
         title=title,
         skip="Skip to the answers",
         top=f'<header class="top"><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>'
-        f'<nav aria-label="Questions"><ul>{items}</ul></nav></header>'
+        f'<nav class="advice" aria-label="Answers"><ol>{items}</ol></nav></header>'
         + render_controls("How the page is drawn", (*drawn, THEME)),
         sections=[_section(number, part) for number, part in enumerate(parts, 1)],
         footer=f"Made by trainload {escape(__version__)}. A dash is a missing value, never zero. "
