@@ -23,27 +23,27 @@ AXE := 4.14.0
 RAY := 2.60.0
 RAY_VENV := $(CURDIR)/.venv-ray
 EXPORT_VENV := $(CURDIR)/.venv-exports
+DOCS_VENV := .venv-docs
 EXPORTERS := kaleido==1.5.* mlflow-skinny==3.17.* tensorboard==2.21.* wandb==0.31.*
 WHEEL_TESTS := tests/worker/frameworks/fake_step/test_op_trace.py tests/cli/test_estimate_verb.py \
 	tests/api/estimating tests/api/test_in_process.py tests/worker/frameworks/test_worker_torch.py \
 	tests/worker/frameworks/test_training_torch.py tests/worker/frameworks/test_layers_torch.py
 
-.PHONY: demo test test-wheels test-ray test-exports chaos lint environments tests bench clean
+.PHONY: demo docs test test-wheels test-ray test-exports test-docs chaos lint environments tests bench clean
 
 # Minutes that `make chaos` takes, shared among its parts; with FULL=1 it goes by counts instead.
 MINUTES := 10
 FULL :=
 
 demo: $(VENV)/.demo-ready
-	@rm -rf demo && mkdir -p demo
-	$(BIN)/trainload run mlp --layers --epochs 4 --batch-size 128 --out demo
-	@$(BIN)/trainload report demo/mlp-* --html demo/report.html
+	@rm -rf demo
+	@$(BIN)/python examples/demo.py demo
 
 test: $(VENV)/.test-ready lint environments tests
 
 lint: $(VENV)/.test-ready
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench docs/build examples/demo.py
+	$(BIN)/ruff format --check src tests bench docs/build examples/demo.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -117,6 +117,15 @@ test-ray:
 		echo "*** ray $(RAY) COULD NOT BE INSTALLED: NOTHING WAS TESTED WITH IT ***" >&2; \
 	fi
 
+# The documentation site, into site/: every link is checked, the reference is made from the code.
+docs: $(DOCS_VENV)/.ready
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=src $(DOCS_VENV)/bin/mkdocs build --strict --quiet
+	@echo "$(CURDIR)/site/index.html (with its search: python3 -m http.server -d site)"
+
+# Every command of the tutorial and the how-tos, those that take their time too.
+test-docs: $(VENV)/.test-ready environments
+	TRAINLOAD_DOCS=all TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest tests/docs
+
 # Mutated directories, hostile scripts, kills, fuzzed options: exit 1 where one of them got through.
 chaos: $(VENV)/.test-ready
 	$(BIN)/python bench/chaos.py $(if $(FULL),--full,--minutes $(MINUTES))
@@ -152,5 +161,10 @@ $(VENV)/.test-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 		echo "*** WITHOUT axe-core (npm cannot get it): pages are not checked by it ***" >&2
 	@touch $@ $(VENV)/.demo-ready
 
+$(DOCS_VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet -c constraints.txt -e '.[docs,report]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .venv-frameworks .venv-wheels .venv-ray demo build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-frameworks .venv-wheels .venv-ray $(DOCS_VENV) demo site build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -59,7 +59,7 @@ class Estimates:
         """What `trainload estimate --device a,b` prints."""
         from trainload.report.memory.ranking import render_ranking
 
-        return render_ranking(self.estimates[0].head, [_row(one) for one in self.estimates])
+        return render_ranking(self.estimates[0].head, [device_row(one) for one in self.estimates])
 
     def __repr__(self) -> str:
         """Each device with its verdict."""
@@ -89,7 +89,8 @@ def _name(one: Estimate) -> str:
     return one.device.name
 
 
-def _row(one: Estimate) -> DeviceRow:
+def device_row(one: Estimate) -> DeviceRow:
+    """One device of the ranking, for whoever draws it."""
     from trainload.report.memory.ranking import DeviceRow
 
     needed = one.needed_bytes or one.ram_growth_bytes
