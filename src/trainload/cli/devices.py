@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from trainload.cli.completing import complete_devices
 from trainload.cli.printing import json_text
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ Examples:
 
 def devices_verb(
     name: str | None = typer.Argument(
-        None, help="A device, or the path of a device file; default a list of all."
+        None,
+        help="A device, or the path of a device file; default a list of all.",
+        autocompletion=complete_devices,
     ),
     as_json: bool = typer.Option(False, "--json", help="Print as JSON."),
 ) -> None:

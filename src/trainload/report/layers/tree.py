@@ -4,9 +4,9 @@ Chooses and arranges; times come from `analyse` and are only summed where layers
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
-from trainload.analyse.attribution.types import LayerNode
+from trainload.analyse.attribution.types import LayerMemory, LayerNode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,37 @@ def parents_of(nodes: Sequence[LayerNode]) -> list[int | None]:
         parents.append(parent)
         known.setdefault((node.root, node.layer), at)
     return parents
+
+
+def with_totals(nodes: Sequence[LayerNode]) -> list[LayerNode]:
+    """The same layers, each with the times and memory of everything below it added to its own.
+
+    The highest peak of memory stays what it is: the highest of them all.
+    """
+    parents = parents_of(nodes)
+    found = list(nodes)
+    for at in range(len(nodes) - 1, -1, -1):
+        above = parents[at]
+        if above is not None:
+            found[above] = _joined(found[above], found[at])
+    return found
+
+
+def _joined(above: LayerNode, node: LayerNode) -> LayerNode:
+    names = ("forward_s", "backward_s", "update_s", "idle_s", "calls")
+    times = {name: getattr(above, name) + getattr(node, name) for name in names}
+    return replace(above, **times, memory=_joined_memory(above.memory, node.memory))
+
+
+def _joined_memory(above: LayerMemory | None, node: LayerMemory | None) -> LayerMemory | None:
+    if above is None or node is None:
+        return above or node
+    sums: dict[str, int | None] = {}
+    for one in fields(LayerMemory):
+        known = [v for v in (getattr(above, one.name), getattr(node, one.name)) if v is not None]
+        join = max if one.name == "peak_bytes" else sum
+        sums[one.name] = join(known) if known else None
+    return replace(above, **sums)  # type: ignore[arg-type]  # None only where either may be None
 
 
 def costliest_lines(nodes: Sequence[LayerNode], most: int) -> list[TreeLine]:
