@@ -1,10 +1,18 @@
 """`trainload doctor`: what works here, what is missing, and the command that mends it."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 import typer
 
 from trainload.cli.printing import json_text
+
+if TYPE_CHECKING:
+    from trainload.api.doctoring import Finding
 
 EPILOG = """\b
 Examples:
@@ -44,18 +52,21 @@ def doctor_verb(
     return status
 
 
-def _print(found: list) -> None:  # type: ignore[type-arg]
-    from rich.console import Group
-    from rich.text import Text
-
+def _print(found: Sequence[Finding]) -> None:
     from trainload.cli.printing import print_rendered
     from trainload.report.run.terminal import table_of
 
-    rows = [(one.name, _MARKS[one.state], one.words) for one in found]
+    rows: list[tuple[str, str, str]] = []
+    for words, alike in groupby(found, key=lambda one: one.words):
+        first, *others = alike
+        if others and first.state == "not here":
+            rows.append((f"{first.name} and {len(others)} more", _MARKS[first.state], words))
+        else:
+            rows += [(one.name, _MARKS[one.state], words) for one in (first, *others)]
     print_rendered(table_of(("", "state", "what"), rows, numbers=False))
     mends = [(one.name, one.mend) for one in found if one.mend is not None]
     if mends:
         typer.echo()
-        table = table_of(("missing", "the command that mends it"), mends, numbers=False)
-        print_rendered(Group(table, Text()))
+        print_rendered(table_of(("missing", "the command that mends it"), mends, numbers=False))
+    typer.echo()
     typer.echo("trainload detect lists every column that the meters give")

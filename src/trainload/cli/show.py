@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +105,7 @@ def print_first_screen(
     """Print the first screen of a run; 2 where its layers cannot be read.
 
     `behind` lines are printed by the caller afterwards: the screen leaves room for them, and they
-    say where more is to be seen.
+    tell the reason of the outcome and where more is to be seen.
     """
     from trainload.api.costing import run_money
     from trainload.cli.printing import print_rendered
@@ -124,6 +124,8 @@ def print_first_screen(
         rank=rank,
         more=None if behind else MORE,
     )
+    if behind:
+        screen = replace(screen, reason=None)
     print_rendered(ScreenView(screen, MOST_LINES - behind), width=UNKNOWN_WIDTH)
     return status
 

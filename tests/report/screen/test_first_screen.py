@@ -135,15 +135,16 @@ def test_short_advice_has_act_and_gain(topic):
             advice = Advice(topic=topic, fraction=0.31, subject=subject, gain_s=0.01,
                             gain_low_s=0.005, gain_high_s=0.02)  # fmt: skip
             words = render_short_advice(advice, device=device, step_s=0.1)
-            assert words.endswith("; saves about 10 % of a step (5–20 %)")
-            assert ": " in words and "{" not in words and "None" not in words
+            assert words.startswith("saves about 10 % of a step (5–20 %): ")
+            assert "; " in words and "{" not in words and "None" not in words
             assert len(words) < 220
 
 
 def test_advice_without_a_gain_and_of_an_unknown_topic_is_told_too():
     advice = Advice(topic="memory_short", fraction=0.97, subject="fc", evidence="GPU 0")
     words = render_short_advice(advice, device="cuda:0", step_s=0.1)
-    assert words.startswith("memory is 97 % full, most of it by fc: ") and "saves" not in words
+    assert words.startswith("smaller batches, ") and "saves" not in words
+    assert words.endswith("; memory is 97 % full, most of it by fc")
     other = replace(advice, topic="new_matter")
     assert "new matter of fc is 97.0 %" in render_short_advice(other, device="cpu", step_s=0.1)
 

@@ -150,7 +150,7 @@ class _LayerTree:
 
     def __init__(self, rank: RankLayers, top: int) -> None:
         self._rank = rank
-        self._lines = costliest_lines(rank.nodes, top)
+        self._lines = costliest_lines(rank.nodes, top, containers=True)
         # By identity: two modules of a stranger's trace may share their path.
         whole = with_totals(rank.nodes)
         self._totals = {id(own): total for own, total in zip(rank.nodes, whole, strict=True)}

@@ -162,17 +162,16 @@ def _quality(summary: RunSummary) -> str:
     """Accuracy and loss of the best epoch, else of the last; scores beyond them are in --all."""
     score = summary.best or summary.final
     assert score is not None, "asked for where an epoch has finished"
-    which = "best" if summary.best is not None else "last"
-    told = []
+    which = f"{'best' if summary.best is not None else 'last'} epoch: {score.epoch + 1}"
     accuracy, loss = score.validation.get("accuracy"), score.validation.get("loss")
-    if accuracy is not None:
-        told.append(f"{render_percent(accuracy)} accuracy in validation")
+    told = [] if accuracy is None else [f"{render_percent(accuracy)} accuracy"]
     if loss is not None:
-        told.append(f"loss {loss:.4g} in validation")
+        told.append(f"loss {loss:.4g}")
+    if told:
+        return f"{', '.join(told)} in validation ({which})"
     if score.train_loss is not None:
-        told.append(f"{score.train_loss:.4g} in training" if told else
-                    f"loss {score.train_loss:.4g} in training")  # fmt: skip
-    return f"{', '.join(told) or MISSING}, {which} epoch ({score.epoch + 1})"
+        return f"loss {score.train_loss:.4g} in training ({which})"
+    return MISSING
 
 
 def _watching(overhead: OverheadMeasurement | None) -> str:
@@ -217,7 +216,7 @@ def _memory(summary: RunSummary, manifest: Manifest) -> str:
 def _energy(summary: RunSummary) -> str:
     known = [source for source in summary.energy if source.energy_j is not None]
     if not known:
-        return "not measured: no meter of energy or power; trainload doctor says what would help"
+        return "not measured: no meter of it here; see trainload doctor"
     told = [
         f"{render_source_energy(source, summary)} by {source_words(source.source)}"
         + (f" at {render_value('power_w', power_w)}" if (power_w := source.mean_power_w) else "")

@@ -34,18 +34,23 @@ Line = tuple[Span, ...]
 class _Room:
     """How generous a layout is."""
 
+    cost_lines: int
+    """Of one figure's words, before they are cut."""
+    advice_lines: int
     text_lines: int
-    """Of one text, before it is cut."""
+    """Of a reason or a warning."""
     warnings: int
     legend_lines: int = 3
 
 
 _ROOMS = (
-    _Room(text_lines=6, warnings=4),
-    _Room(text_lines=3, warnings=3),
-    _Room(text_lines=2, warnings=2, legend_lines=2),
-    _Room(text_lines=2, warnings=1, legend_lines=2),
-    _Room(text_lines=1, warnings=1, legend_lines=1),
+    _Room(cost_lines=6, advice_lines=6, text_lines=6, warnings=4),
+    _Room(cost_lines=3, advice_lines=3, text_lines=3, warnings=3),
+    _Room(cost_lines=2, advice_lines=2, text_lines=2, warnings=2),
+    _Room(cost_lines=1, advice_lines=2, text_lines=2, warnings=1),
+    _Room(cost_lines=1, advice_lines=2, text_lines=1, warnings=1, legend_lines=2),
+    _Room(cost_lines=1, advice_lines=1, text_lines=1, warnings=1, legend_lines=2),
+    _Room(cost_lines=1, advice_lines=1, text_lines=1, warnings=1, legend_lines=1),
 )
 """The first that fits is taken, the last if none does."""
 
@@ -136,7 +141,7 @@ def _advice(screen: Screen, width: int, room: _Room) -> Iterator[Line]:
     if screen.advice:
         yield (_title("what to do next", width),)
     for at, text in enumerate(screen.advice, start=1):
-        yield from _hanging(f"{at}. ", text, width, room.text_lines)
+        yield from _hanging(f"{at}. ", text, width, room.advice_lines)
 
 
 def _head(screen: Screen, width: int, room: _Room) -> Iterator[Line]:
@@ -163,9 +168,9 @@ def _labelled(label: str, text: str, width: int, room: _Room) -> Iterator[Line]:
     """A label in a column of its own; above its text where the terminal is narrow."""
     if width < NARROW or len(label) >= _LABEL:
         words = f"{label}: {text}" if label else text
-        yield from _paragraph(words, width, room.text_lines, "")
+        yield from _paragraph(words, width, room.cost_lines, "")
         return
-    first, *rest = _wrap(text, width - _LABEL, room.text_lines)
+    first, *rest = _wrap(text, width - _LABEL, room.cost_lines)
     yield (label.ljust(_LABEL), "dim"), (first, "")
     for line in rest:
         yield ((" " * _LABEL + line, ""),)

@@ -1,4 +1,4 @@
-"""Advice in one short sentence with its gain as a share of the step, for the first screen.
+"""Advice in one short sentence, its gain as a share of the step first, for the first screen.
 
 The whole sentence with its evidence is `report.layers.wording`'s; decides nothing.
 """
@@ -11,11 +11,10 @@ from trainload.report.wording import clean_text
 from trainload.units import render_percent
 
 _SHORT: Mapping[str, str] = {
-    "contention": "other programs use this machine: train when they do not, or on cores of your "
-    "own",
-    "cpu_quota": "the CPU limit of the container holds the run back: raise it, or use fewer "
-    "threads and workers",
-    "throttling": "{subject} ran slower than asked: see to its cooling and its power supply",
+    "contention": "other programs use this machine: train when it is free, or on cores of your own",
+    "cpu_quota": "the CPU limit of the container holds the run back: raise that limit, or use "
+    "fewer threads and workers",
+    "throttling": "{subject} ran slower than asked: see to cooling and power supply",
     "swapping": "the machine swaps: use less memory, or close what else holds it",
     "input_wait": "{share} of the step waits for data{of}: let loader workers read ahead "
     "(num_workers), or prepare the data once",
@@ -24,15 +23,14 @@ _SHORT: Mapping[str, str] = {
     "host_bound": "the GPU{of} idles for {share} of the step while the host prepares its work: "
     "larger batches{compile} or CUDA graphs",
     "synchronising": "waiting for the GPU{of} is {share} of the step: keep .item(), .cpu() and "
-    "printing of tensors out of it",
+    "printing of tensors out of the step",
     "copies": "copies{of} are {share} of the step: pin_memory=True, non_blocking=True, keep "
     "tensors on the GPU",
     "communication": "exchange between processes is {share} of the step: accumulate under "
     "no_sync(), compress, or larger buckets",
-    "straggler": "the others wait {share} of the step for {subject}: look at its data, clocks "
-    "and neighbours",
-    "update_unfused": "the optimizer's update{of} is {share} of the step: {fused}, where it has "
-    "that",
+    "straggler": "the others wait {share} of the step for {subject}: look at data, clocks and "
+    "neighbours of that process",
+    "update_unfused": "the optimizer's update{of} is {share} of the step: {fused} of the optimizer",
     "python": "for {share} of the step{of} the script does something else than call torch: log "
     "and save more seldom",
     "script_operations": "{share} of the step{of} are operations outside model, loss and "
@@ -52,7 +50,7 @@ _SHORT_ON_CPU: Mapping[str, str] = {
 
 
 def render_short_advice(advice: Advice, *, device: str, step_s: float) -> str:
-    """One thing to do next and the share of the step it saves.
+    """The share of the step it saves, what to do, and what speaks for it.
 
     A topic without short words is told in the whole ones.
     """
@@ -74,14 +72,17 @@ def render_short_advice(advice: Advice, *, device: str, step_s: float) -> str:
         lower="float32 does for almost every training" if double else "autocast to bfloat16",
         holds=f", most of it by {subject}" if subject and not ranked else "",
     )
-    return f"{sentence}{_gain(advice, step_s)}"
+    finding, _, act = sentence.partition(": ")
+    # What it gains and what to do stand first: the rest may be cut where the screen is full.
+    return f"{_gain(advice, step_s)}{act}; {finding}"
 
 
 def _gain(advice: Advice, step_s: float) -> str:
+    """`saves about 29 % of a step (12–39 %): `; empty where no time is gained."""
     if advice.gain_s is None or step_s <= 0:
         return ""
-    about = f"; saves about {render_percent(advice.gain_s / step_s, 0)} of a step"
+    about = f"saves about {render_percent(advice.gain_s / step_s, 0)} of a step"
     if advice.gain_low_s is None or advice.gain_high_s is None:
-        return about
+        return f"{about}: "
     low, high = (f"{100 * end / step_s:.0f}" for end in (advice.gain_low_s, advice.gain_high_s))
-    return f"{about} ({low}–{high} %)"
+    return f"{about} ({low}–{high} %): "
