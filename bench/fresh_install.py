@@ -1,4 +1,4 @@
-"""What `pip install trainload` brings: the wheel, what comes with it, and whether `show` then works.
+"""What `pip install trainload` brings: the wheel, what comes with it, whether `show` then works.
 
     python bench/fresh_install.py
 
