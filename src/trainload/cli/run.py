@@ -275,7 +275,7 @@ def print_result(
 
 def _print_summary(run: Run, as_json: bool, currency: Currency | None) -> None:
     from trainload.cli.show import print_first_screen, run_json
-    from trainload.errors import MissingPart, RecordError
+    from trainload.errors import TrainloadError
     from trainload.record.layout import WORKER_LOG
     from trainload.workload import RecordedScript
 
@@ -285,7 +285,7 @@ def _print_summary(run: Run, as_json: bool, currency: Currency | None) -> None:
             summary = run_json(run)[0]
         else:
             print_first_screen(run, currency=currency, behind=BEHIND)
-    except (MissingPart, RecordError, KeyboardInterrupt) as error:
+    except (TrainloadError, KeyboardInterrupt) as error:
         # The run itself is safe on disk: reading it back is a convenience here.
         sys.stderr.write(f"note: no summary here: {str(error) or 'interrupted'}\n")
     manifest = run.manifest

@@ -30,11 +30,13 @@ def advice_of_everything():
     )
 
 
-def screens(make_run):
+@pytest.fixture(scope="module")
+def screens(write_one, tmp_path_factory):
     """Every kind of run that a user meets."""
+    folder = tmp_path_factory.mktemp("screens")
 
     def shown(layers=None, money=None, **options):
-        run = open_run(make_run(**options))
+        run = open_run(write_one(folder, **options))
         return first_screen(summarise_run(run), run.manifest, layers, money=money)
 
     traced = replace(make_layers(), advice=advice_of_everything())
@@ -58,8 +60,8 @@ def text_lines(screen, width):
     return ["".join(text for text, _ in line) for line in lay_out(screen, width)]
 
 
-def test_every_kind_of_run_fits_one_screen(make_run):
-    for name, screen in screens(make_run).items():
+def test_every_kind_of_run_fits_one_screen(screens):
+    for name, screen in screens.items():
         for width in (60, 80, 100, 120, 200):
             lines = text_lines(screen, width)
             assert len(lines) <= MOST_LINES, (name, width, lines)
@@ -68,8 +70,8 @@ def test_every_kind_of_run_fits_one_screen(make_run):
             assert "provenance" not in "\n".join(lines)
 
 
-def test_a_narrow_terminal_has_more_lines_and_loses_no_section(make_run):
-    for name, screen in screens(make_run).items():
+def test_a_narrow_terminal_has_more_lines_and_loses_no_section(screens):
+    for name, screen in screens.items():
         lines = text_lines(screen, 40)
         assert max(map(len, lines)) <= 40, name
         assert len(lines) <= 2 * MOST_LINES, name
@@ -78,8 +80,8 @@ def test_a_narrow_terminal_has_more_lines_and_loses_no_section(make_run):
             assert any(line.startswith(title[:30]) for line in lines)
 
 
-def test_cost_bar_layers_and_advice_are_there(make_run):
-    text = "\n".join(text_lines(screens(make_run)["script on a GPU"], 100))
+def test_cost_bar_layers_and_advice_are_there(screens):
+    text = "\n".join(text_lines(screens["script on a GPU"], 100))
     assert text.startswith("completed  train · torch · cpu0-1+gpu0\n")
     for label in ("time", "memory", "energy", "money", "watching it"):
         assert re.search(rf"^{label} ", text, re.MULTILINE), label
@@ -89,14 +91,14 @@ def test_cost_bar_layers_and_advice_are_there(make_run):
     assert " ".join(text.split()).count("saves about 19 % of a step (8–30 %)") == 3
 
 
-def test_a_run_that_is_not_traced_shows_where_its_time_went(make_run):
-    text = "\n".join(text_lines(screens(make_run)["built-in"], 100))
+def test_a_run_that_is_not_traced_shows_where_its_time_went(screens):
+    text = "\n".join(text_lines(screens["built-in"], 100))
     assert "where the 19.1 s went" in text and "█ training" in text
     assert "run it with --layers" in text
 
 
-def test_the_outcome_is_told_with_its_reason(make_run):
-    shown = screens(make_run)
+def test_the_outcome_is_told_with_its_reason(screens):
+    shown = screens
     failed = text_lines(shown["failed"], 80)
     assert failed[0].startswith("failed  ") and failed[2].startswith("RuntimeError: the size")
     assert text_lines(shown["interrupted"], 80)[2] == "Ctrl-C"
@@ -108,23 +110,23 @@ def test_the_outcome_is_told_with_its_reason(make_run):
     assert "costliest layers, rank 0 of 3" in text_lines(shown["ranks"], 80)
 
 
-def test_hidden_warnings_are_counted(make_run):
-    lines = text_lines(screens(make_run)["warned"], 80)
+def test_hidden_warnings_are_counted(screens):
+    lines = text_lines(screens["warned"], 80)
     assert any(re.fullmatch(r"\d+ more warnings: --all", line) for line in lines)
 
 
-def test_plain_lines_draw_nothing(make_run):
-    for name, screen in screens(make_run).items():
+def test_plain_lines_draw_nothing(screens):
+    for name, screen in screens.items():
         lines = plain_lines(screen)
         assert not DRAWN.search("\n".join(lines)), name
         assert all(re.match(r"[^:]+: ", line) or line == screen.hint for line in lines), name
-    told = plain_lines(screens(make_run)["script on a GPU"])
+    told = plain_lines(screens["script on a GPU"])
     assert any(line.startswith("costly layer 1: layer") for line in told)
     assert any(line.startswith("advice 3: ") for line in told)
 
 
-def test_text_of_others_steers_nothing(make_run):
-    text = "\n".join(text_lines(screens(make_run)["hostile"], 80))
+def test_text_of_others_steers_nothing(screens):
+    text = "\n".join(text_lines(screens["hostile"], 80))
     assert "\x1b" not in text and "\u202e" not in text and "[bold]" in text
 
 

@@ -3,6 +3,7 @@
 Chooses and names; the times come from `analyse`.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -86,6 +87,8 @@ def _shares(times: Iterable[tuple[tuple[str, str], float]], whole_s: float) -> t
     if whole_s <= 0:
         return ()
     found = [Share(words=w, fraction=t / whole_s, style=style) for (w, style), t in times]
+    if not all(0 <= share.fraction < math.inf for share in found):
+        return ()  # of a record that is not sound
     large = sorted(found, key=lambda share: -share.fraction)[:MOST_SHARES]
     shown = [share for share in found if share in large and share.fraction >= LEAST_SHARE]
     rest = sum(share.fraction for share in found) - sum(share.fraction for share in shown)
