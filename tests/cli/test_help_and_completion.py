@@ -32,6 +32,20 @@ def test_every_verb_explains_itself_with_an_example(verb):
         assert getattr(parameter, "hidden", False) or parameter.help, (verb, parameter.name)
 
 
+def test_the_list_of_verbs_cuts_no_sentence():
+    text = trainload_help()
+    listed = text[text.index("Commands:") : text.index("Examples:")]
+    assert "..." not in listed and "Run one training and measure it" in listed
+    for words in ("Files:", "Environment:", "Exit status:", "TRAINLOAD_PLAIN"):
+        assert words in text
+
+
+def trainload_help():
+    from typer.testing import CliRunner
+
+    return CliRunner(env={"COLUMNS": "80"}).invoke(app, ["--help"]).output
+
+
 def completed(words, shell="bash"):
     """The words that a shell would offer for the last of these."""
     environment = {**os.environ, "_TRAINLOAD_COMPLETE": f"complete_{shell}"}

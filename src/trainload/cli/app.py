@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -97,12 +98,27 @@ _VERBS = (
 
 A keyword of Python has an underscore behind it as a file, and none as a verb."""
 
+_LONGEST_SHORT_HELP = 62
+
+
+def _short_help(text: str) -> str:
+    """The first clause of a verb's help, whole: cut by its width it would say less."""
+    line = " ".join(text.partition("\n\n")[0].split())
+    clause = re.split(r"(?<=\?)|[:;.] |\.$", line)[0]
+    if len(clause) <= _LONGEST_SHORT_HELP:
+        return clause
+    return clause[:_LONGEST_SHORT_HELP].rpartition(", ")[0] or clause
+
+
 for _stem in _VERBS:
     _file, _name = import_module(f"trainload.cli.{_stem}"), _stem.rstrip("_")
     if hasattr(_file, f"{_name}_app"):
-        app.add_typer(getattr(_file, f"{_name}_app"), name=_name, epilog=_file.EPILOG)
+        _group = getattr(_file, f"{_name}_app")
+        _short = _short_help(_group.info.help)
+        app.add_typer(_group, name=_name, epilog=_file.EPILOG, short_help=_short)
     else:
-        app.command(_name, epilog=_file.EPILOG)(getattr(_file, f"{_name}_verb"))
+        _verb = getattr(_file, f"{_name}_verb")
+        app.command(_name, epilog=_file.EPILOG, short_help=_short_help(_verb.__doc__))(_verb)
 
 
 def _drop_output() -> None:
