@@ -38,7 +38,7 @@ def is_plain() -> bool:
 def print_rendered(rendered: Any, *, width: int = 160) -> None:
     """Print a rich renderable on standard output; `width` cells where no terminal tells.
 
-    $COLUMNS, NO_COLOR and TERM=dumb are heeded as by other programs.
+    NO_COLOR and TERM=dumb are heeded as by other programs.
     """
     from rich.console import Console
 
@@ -48,7 +48,7 @@ def print_rendered(rendered: Any, *, width: int = 160) -> None:
 
         sys.stdout.write("".join(f"{line}\n" for line in render_plain(rendered, console)))
         return
-    if not console.is_terminal and "COLUMNS" not in os.environ:
+    if not console.is_terminal:
         console = Console(highlight=False, width=width)
     console.print(rendered)
 

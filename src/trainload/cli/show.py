@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LAYERS = 15
 UNKNOWN_WIDTH = 100
-"""Cells of the first screen where no terminal tells."""
+"""Cells of the first screen where neither a terminal nor $COLUMNS tells."""
 EPILOG = """\b
 Examples:
   trainload show runs/mlp-20261115-120000-a1b2c3
@@ -126,7 +127,9 @@ def print_first_screen(
     )
     if behind:
         screen = replace(screen, reason=None)
-    print_rendered(ScreenView(screen, MOST_LINES - behind), width=UNKNOWN_WIDTH)
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() and len(columns) < 5 else UNKNOWN_WIDTH
+    print_rendered(ScreenView(screen, MOST_LINES - behind), width=max(width, 1))
     return status
 
 

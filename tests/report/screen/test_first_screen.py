@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from layers_samples import make_layers, make_rank
 
@@ -110,6 +110,13 @@ def test_the_outcome_is_told_with_its_reason(screens):
     assert "costliest layers, rank 0 of 3" in text_lines(shown["ranks"], 80)
 
 
+def test_a_figure_stays_beside_its_unit(screens):
+    for screen in screens.values():
+        for width in range(40, 121):
+            for line in text_lines(screen, width):
+                assert not re.match(r" *(ms|s|%|GiB|MiB|kJ|W)\b", line), (width, line)
+
+
 def test_hidden_warnings_are_counted(screens):
     lines = text_lines(screens["warned"], 80)
     assert any(re.fullmatch(r"\d+ more warnings: --all", line) for line in lines)
@@ -151,8 +158,10 @@ def test_advice_without_a_gain_and_of_an_unknown_topic_is_told_too():
     assert "new matter of fc is 97.0 %" in render_short_advice(other, device="cpu", step_s=0.1)
 
 
-@given(st.lists(st.floats(0.001, 1), min_size=1, max_size=7), st.integers(20, 120))
-def test_a_bar_fills_its_width_and_hides_nothing(fractions, width):
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=7), st.integers(20, 120))
+def test_a_bar_fills_its_width_and_hides_nothing(parts, width):
+    fractions = [part / 1000 for part in parts]
     shares = [Share(words="x", fraction=fraction, style="") for fraction in fractions]
     cells = bar_cells(shares, width)
     assert sum(cells) == width and min(cells) >= 1

@@ -61,7 +61,7 @@ class Screen:
     bar_title: str | None
     shares: tuple[Share, ...]
     hint: str | None
-    """How to see inside a step; None where it is seen."""
+    """How to see inside a step, or how to make it fit; None where neither is wanting."""
     layers_title: str | None
     layers: tuple[LayerCost, ...]
     advice: tuple[str, ...]
@@ -237,6 +237,8 @@ def _bar(summary: RunSummary, rank: RankLayers | None) -> tuple[str | None, tupl
 
 
 def _hint(summary: RunSummary, manifest: Manifest, rank: RankLayers | None) -> str | None:
+    if summary.outcome == "out_of_memory":
+        return "which batch size, precision or optimizer would fit: trainload estimate --help"
     if rank is not None or not summary.steps or manifest.imported is not None:
         return None
     if manifest.layers is not None:

@@ -5,6 +5,7 @@ Knows no run: takes the values of `content`. Text of others is clean already.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ NARROW = 60
 NARROW_LINES = 48
 _LABEL = 13
 _INDENT = "  "
+_HARD_SPACE = "\u00a0"
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[nµmk]?s|min|[KMGT]iB|k?J|W|Wh|USD)\b)")
 
 Span = tuple[str, str]
 """Text and its style."""
@@ -228,8 +231,10 @@ def _hanging(mark: str, text: str, width: int, most: int) -> Iterator[Line]:
 
 
 def _wrap(text: str, width: int, most: int) -> list[str]:
-    """At most so many lines; what is cut ends in an ellipsis."""
-    return textwrap.wrap(text, max(width, 10), max_lines=most, placeholder=" …") or [""]
+    """At most so many lines, a figure beside its unit; what is cut ends in an ellipsis."""
+    joined = _BEFORE_UNIT.sub(_HARD_SPACE, text)
+    lines = textwrap.wrap(joined, max(width, 10), max_lines=most, placeholder=" …")
+    return [line.replace(_HARD_SPACE, " ") for line in lines] or [""]
 
 
 def _cut(text: str, width: int) -> str:
