@@ -21,7 +21,7 @@ from chaos_parts.study_folders import study_reads
 from trainload.api.loading import load, load_all
 from trainload.cli.app import run_app
 from trainload.cli.printing import json_text
-from trainload.cli.show import print_run, run_json
+from trainload.cli.show import Parts, print_first_screen, print_parts, run_json
 from trainload.errors import TrainloadError
 from trainload.record import seal_run
 
@@ -120,7 +120,9 @@ def _look(path: Path, *, seal: bool) -> None:
             for rank in range(min(run.manifest.processes or 1, 3)):
                 assert run.steps_of(rank).height >= 0
             assert len(run.before) >= 0
-            status = print_run(run)
+            status = print_first_screen(run)
+            for parts in (Parts(everything=True), Parts(loads=True, layers=True, energy=True)):
+                print_parts(run, parts, top=15, rank=0)
             text = json_text(run_json(run)[0])
             if status == 0:
                 assert run.layers.width

@@ -47,7 +47,10 @@ VERBS = {
         "--data", "--cache", "--top", "--setting", "--threads", "--out", "--timeout", "--framework",
         "--python", "--quiet", "--json", "--help",
     },
-    "show": {"--layers", "--rank", "--json", "--help"},
+    "show": {
+        "--loads", "--layers", "--energy", "--all", "--top", "--rank", "--prices", "--plain",
+        "--json", "--help",
+    },
     "seal": {"--json", "--help"},
     "report": {"--html", "--trace", "--csv", "--rank", "--json", "--help"},
     "collect": {
@@ -77,6 +80,7 @@ VERBS = {
     },
     "env": {"--help"},
     "detect": {"--measure", "--json", "--help"},
+    "doctor": {"--json", "--help"},
 }  # fmt: skip
 
 
@@ -115,7 +119,7 @@ def test_run_prints_json(finished):
 def test_show_seal_and_report(finished, tmp_path):
     path = finished["path"]
     shown = trainload("show", path)
-    assert shown.returncode == 0 and "completed" in shown.stdout and "own overhead" in shown.stdout
+    assert shown.returncode == 0 and "completed" in shown.stdout and "watching it" in shown.stdout
     assert json.loads(trainload("show", path, "--json").stdout)["outcome"] == "completed"
     assert json.loads(trainload("seal", path, "--json").stdout) == {path: "completed"}
     page = tmp_path / "report.html"

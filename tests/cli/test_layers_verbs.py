@@ -58,10 +58,14 @@ def traced(make_run):
 def test_show_tells_where_each_step_goes(traced, capsys):
     assert run_app(["show", str(traced)]) == 0
     text = capsys.readouterr().out
-    assert "where each step goes  traced step 50 ms (mean, corrected) on cpu" in text
-    assert "Net" in text and "├ a" in text
-    assert run_app(["show", str(traced), "--layers", "0"]) == 0
-    assert "where each step goes" not in capsys.readouterr().out
+    assert "where each step goes (50 ms on average)" in text and "costliest layers" in text
+    for option in ("--layers", "--all"):
+        assert run_app(["show", str(traced), option]) == 0
+        text = capsys.readouterr().out
+        assert "where each step goes  traced step 50 ms (mean, corrected) on cpu" in text
+        assert "Net" in text and "├ a" in text
+    assert run_app(["show", str(traced), "--loads"]) == 0
+    assert "where each step" not in capsys.readouterr().out
 
 
 def test_json_holds_the_layers(traced, make_run, capsys):

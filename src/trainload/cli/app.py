@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -9,7 +10,8 @@ from importlib import import_module
 import typer
 
 from trainload._version import __version__
-from trainload.cli.printing import complain
+from trainload.cli.defaults import Defaults, defaults_of, load_defaults
+from trainload.cli.printing import complain, use_plain
 from trainload.errors import TrainloadError
 
 app = typer.Typer(
@@ -18,9 +20,30 @@ app = typer.Typer(
     # Plain help: the rich one takes longer to import than the help takes to read.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with: trainload run mlp --epochs 3",
+    epilog="""\b
+Examples:
+  trainload run mlp --epochs 3            train a small network and see what it costs
+  trainload run train.py -- --epochs 3    your own script, unchanged
+  trainload show runs/mlp-…               what a run cost, where it went, what to do next
+  trainload doctor                        what works here, and what mends the rest
+  trainload VERB --help                   every option of a verb, with examples
+
+\b
+Files:
+  runs/                       run directories; --out chooses another folder
+  ~/.config/trainload.toml    your own defaults (docs/habits.md)
+
+\b
+Environment:
+  TRAINLOAD_CONFIG    another file of defaults; empty for none
+  TRAINLOAD_ENVS      folder of the frameworks' environments
+  TRAINLOAD_PLAIN     1: plain lines for screen readers, as --plain
+  TRAINLOAD_PRICES, TRAINLOAD_CARBON    folders of your own prices and places
+  NO_COLOR, COLUMNS   as other programs take them
+
+\b
+Exit status: 0 well, 1 the run ended otherwise, 2 wrong usage.""",
 )
 
 
@@ -28,7 +51,12 @@ app = typer.Typer(
 def _root(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    plain: bool = typer.Option(
+        False, "--plain", help="Lines without bars, boxes and colours, for screen readers."
+    ),
 ) -> None:
+    if plain or defaults_of(context).plain:
+        use_plain(True)
     if version:
         typer.echo(f"trainload {__version__}")
         raise typer.Exit
@@ -36,6 +64,9 @@ def _root(
         typer.echo(context.get_help())
 
 
+_COMPLETING = "_TRAINLOAD_COMPLETE"
+"""Set by the shell that wants words completed."""
+_WITHOUT_DEFAULTS = {"--help", "-h", "--version", "--install-completion", "--show-completion"}
 _VERBS = (
     "run",
     "study",
@@ -63,17 +94,33 @@ _VERBS = (
     "devices",
     "calibrate",
     "detect",
+    "doctor",
 )
 """In the order of the help. NAME is `NAME_verb` of the file NAME, or `NAME_app` if it has verbs.
 
 A keyword of Python has an underscore behind it as a file, and none as a verb."""
 
+_LONGEST_SHORT_HELP = 62
+
+
+def _short_help(text: str) -> str:
+    """The first clause of a verb's help, whole: cut by its width it would say less."""
+    line = " ".join(text.partition("\n\n")[0].split())
+    clause = re.split(r"(?<=\?)|[:;.] |\.$", line)[0]
+    if len(clause) <= _LONGEST_SHORT_HELP:
+        return clause
+    return clause[:_LONGEST_SHORT_HELP].rpartition(", ")[0] or clause
+
+
 for _stem in _VERBS:
     _file, _name = import_module(f"trainload.cli.{_stem}"), _stem.rstrip("_")
     if hasattr(_file, f"{_name}_app"):
-        app.add_typer(getattr(_file, f"{_name}_app"), name=_name, epilog=_file.EPILOG)
+        _group = getattr(_file, f"{_name}_app")
+        _short = _short_help(_group.info.help)
+        app.add_typer(_group, name=_name, epilog=_file.EPILOG, short_help=_short)
     else:
-        app.command(_name, epilog=_file.EPILOG)(getattr(_file, f"{_name}_verb"))
+        _verb = getattr(_file, f"{_name}_verb")
+        app.command(_name, epilog=_file.EPILOG, short_help=_short_help(_verb.__doc__))(_verb)
 
 
 def _drop_output() -> None:
@@ -81,12 +128,21 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
+def _start(arguments: list[str]) -> object:
+    """Run the command with the user's defaults; help and doctor do without them."""
+    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    without = _WITHOUT_DEFAULTS & set(ours) or "doctor" in ours[:2] or _COMPLETING in os.environ
+    told = Defaults() if without else load_defaults(app)
+    return app(args=arguments, standalone_mode=False, obj=told, default_map=dict(told.options))
+
+
 def run_app(arguments: Sequence[str]) -> int:
     """Run one command; its exit status: 0 well, 1 the run ended otherwise, 2 usage."""
     if any("\0" in word for word in arguments):
         return complain("a word of the command holds a NUL character; leave it out")
+    use_plain(False)
     try:
-        status = app(args=list(arguments), standalone_mode=False)
+        status = _start(list(arguments))
     except TrainloadError as error:
         return complain(error)
     except KeyboardInterrupt:

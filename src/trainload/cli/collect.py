@@ -176,7 +176,7 @@ def collect_trace_file(file: Path, folder: Path, *, force: bool, as_json: bool) 
     try:
         import polars  # noqa: F401 - missing, it would be missed only after the long reading
     except ImportError:
-        raise MissingPart("reading a trace needs polars; pip install 'trainload[report]'") from None
+        raise MissingPart("reading a trace needs polars; pip install polars") from None
     made = not folder.exists()
     paths = _prepare(folder, (LAYERS, STEPS), force)
     try:

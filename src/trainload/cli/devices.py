@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from trainload.cli.completing import complete_devices
 from trainload.cli.printing import json_text
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def devices_verb(
         help="A device, the path of a device file, or words that those to list must all fit; "
         "default all.",
         show_default=False,
+        autocompletion=complete_devices,
     ),
     links: bool = typer.Option(
         False, "--links", help="List links between devices, to hosts and networks instead."

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import typer
 
+from trainload.cli.completing import complete_framework
 from trainload.cli.printing import FRAMEWORK_NAMES, json_text
 
 EPILOG = """\b
@@ -21,7 +22,9 @@ env_app = typer.Typer(
     no_args_is_help=True,
 )
 
-_NAME = typer.Argument(help=f"{FRAMEWORK_NAMES}.", metavar="NAME")
+_NAME = typer.Argument(
+    help=f"{FRAMEWORK_NAMES}.", metavar="NAME", autocompletion=complete_framework
+)
 _PATH = typer.Option(
     None, "--path", help="Folder of environments; default TRAINLOAD_ENVS or the user's data folder."
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from trainload.cli.completing import complete_devices, complete_model
 from trainload.cli.printing import json_text
 
 LIMIT_S = 120.0
@@ -30,6 +31,7 @@ def estimate_verb(
         None,
         help="A built-in model, the path of a layer graph as JSON, or a function in your file, "
         "such as my.py:build; none for numbers alone.",
+        autocompletion=complete_model,
     ),
     arguments: list[str] = typer.Argument(None, help="The script's own arguments, after --."),
     batch: int = typer.Option(1, help="Examples in a step.", min=1, max=10**8),
@@ -42,6 +44,7 @@ def estimate_verb(
         None,
         help="A device of the catalogue, or the path of your own as JSON; several with commas "
         "between them are ranked.",
+        autocompletion=complete_devices,
     ),
     script: str | None = typer.Option(
         None, metavar="FILE", help="A torch script as it stands, in place of a model."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from trainload.cli.completing import complete_model
 from trainload.cli.printing import json_text
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ Examples:
 
 
 def models_verb(
-    name: str | None = typer.Argument(None, help="A model to show; default a list of all."),
+    name: str | None = typer.Argument(
+        None, help="A model to show; default a list of all.", autocompletion=complete_model
+    ),
     classes: int | None = typer.Option(None, help="Classes to tell apart."),
     input_shape: str | None = typer.Option(
         None, "--input", metavar="SHAPE", help="Shape of one example, such as 3x224x224."

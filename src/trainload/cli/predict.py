@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from trainload.cli.completing import complete_devices, complete_model
 from trainload.cli.estimate import LIMIT_S, model_options, named_devices
 from trainload.cli.printing import json_text
 
@@ -23,12 +24,14 @@ def predict_verb(
         None,
         help="A built-in model, the path of a layer graph as JSON, a function in your file such "
         "as my.py:build, or a run directory.",
+        autocompletion=complete_model,
     ),
     arguments: list[str] = typer.Argument(None, help="The script's own arguments, after --."),
     device: str = typer.Option(
         ...,
         help="A device of the catalogue, or the path of your own as JSON; several with commas "
         "between them are ranked.",
+        autocompletion=complete_devices,
     ),
     batch: int | None = typer.Option(
         None, help="Examples in a step of each device; default 1.", min=1, max=10**8

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +22,34 @@ FRAMEWORK_NAMES = ", ".join(offer.name for offer in list_offers())
 """Those that a user may name, for help texts."""
 
 
-def print_rendered(rendered: Any) -> None:
-    """Print a rich renderable on standard output; not folded where that is no terminal."""
+_plain: ContextVar[bool] = ContextVar("plain", default=False)
+
+
+def use_plain(wished: bool) -> None:
+    """Whether this command prints plain lines; $TRAINLOAD_PLAIN has it so without being asked."""
+    _plain.set(wished)
+
+
+def is_plain() -> bool:
+    """Whether lines are to be plain: no bars, boxes, colours or lines written over."""
+    return _plain.get() or os.environ.get("TRAINLOAD_PLAIN", "") not in ("", "0")
+
+
+def print_rendered(rendered: Any, *, width: int = 160) -> None:
+    """Print a rich renderable on standard output; `width` cells where no terminal tells.
+
+    NO_COLOR and TERM=dumb are heeded as by other programs.
+    """
     from rich.console import Console
 
     console = Console(highlight=False)
+    if is_plain():
+        from trainload.report.plain import render_plain
+
+        sys.stdout.write("".join(f"{line}\n" for line in render_plain(rendered, console)))
+        return
     if not console.is_terminal:
-        console = Console(highlight=False, width=160)
+        console = Console(highlight=False, width=width)
     console.print(rendered)
 
 

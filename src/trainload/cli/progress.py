@@ -12,6 +12,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from trainload.cli.printing import is_plain
+
 if TYPE_CHECKING:
     from trainload.run.workers.output import Stream
 
@@ -29,7 +31,7 @@ class ProgressLine:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._live = not quiet and sys.stderr.isatty()
+        self._live = not quiet and sys.stderr.isatty() and not _is_simple()
         self._next_s = time.monotonic() + _QUIET_S
         self._lock = threading.Lock()
         self._drawn = False
@@ -118,6 +120,11 @@ class ProgressLine:
             self._in_line = False
             sys.stdout.write("\n")
             sys.stdout.flush()
+
+
+def _is_simple() -> bool:
+    """Whether lines cannot be written over, or a screen reader would read each of them."""
+    return is_plain() or os.environ.get("TERM") == "dumb"
 
 
 def _stream(name: Stream) -> TextIO:

@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from trainload.cli.completing import complete_framework, complete_model
+from trainload.cli.defaults import defaults_of
 from trainload.cli.printing import FRAMEWORK_NAMES, complain, json_text
 from trainload.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from trainload.api.costing import Currency
     from trainload.api.loading import Run
 
+BEHIND = 4
+"""Lines behind the first screen: outcome, record, output, more."""
 EPILOG = """\b
 Examples:
   trainload run mlp --epochs 3
@@ -41,6 +46,7 @@ def run_verb(
         None,
         help="A model (trainload models lists them), the path of a torch script, or a run as a "
         "file: FILE.yaml, whose keys the options here override.",
+        autocompletion=complete_model,
     ),
     arguments: list[str] = typer.Argument(None, help="The script's own arguments, after --."),
     words: list[str] = typer.Option(
@@ -101,7 +107,9 @@ def run_verb(
     rate: float = typer.Option(10.0, help="Samples a second, 1 to 100."),
     timeout: float | None = typer.Option(None, help="Seconds after which the run is ended."),
     framework: str | None = typer.Option(
-        None, help=f"{FRAMEWORK_NAMES} (default the first); a resumed run keeps its own."
+        None,
+        help=f"{FRAMEWORK_NAMES} (default the first); a resumed run keeps its own.",
+        autocompletion=complete_framework,
     ),
     python: str | None = typer.Option(
         None, help="Interpreter that has the framework; default its environment."
@@ -184,7 +192,12 @@ def run_verb(
             fake=_parse_fake(fake),
             **options,
         )
-    return print_result(done, python or told.get("python"), as_json=as_json)
+    return print_result(
+        done,
+        python or told.get("python"),
+        as_json=as_json,
+        currency=defaults_of(context).currency,
+    )
 
 
 def _told_by_file(word: str | None) -> dict[str, Any]:
@@ -204,7 +217,7 @@ def _run_told(context: typer.Context, told: Mapping[str, Any], **said: Any) -> R
     given = {"what", *(word.partition("=")[0].strip() for word in context.params["words"])}
     for name in set(told) - given:
         source = context.get_parameter_source(options.get(name, name))
-        if source is None or source.name == "DEFAULT":
+        if source is None or source.name in ("DEFAULT", "DEFAULT_MAP"):
             said[name] = told[name]
     return run(**said)
 
@@ -247,20 +260,22 @@ def _parse_fake(text: str | None) -> dict[str, Any]:
     return options
 
 
-def print_result(run: Run, python: str | None, *, as_json: bool) -> int:
+def print_result(
+    run: Run, python: str | None, *, as_json: bool, currency: Currency | None = None
+) -> int:
     """Print how a run ended and what it measured; the exit status that this means."""
     from trainload.api.running import explain_silence
 
-    _print_summary(run, as_json)
+    _print_summary(run, as_json, currency)
     failure = explain_silence(run, python)
     if failure is not None:
         complain(failure)
     return 0 if run.outcome == "completed" else 1
 
 
-def _print_summary(run: Run, as_json: bool) -> None:
-    from trainload.cli.show import print_run, run_json
-    from trainload.errors import MissingPart, RecordError
+def _print_summary(run: Run, as_json: bool, currency: Currency | None) -> None:
+    from trainload.cli.show import print_first_screen, run_json
+    from trainload.errors import TrainloadError
     from trainload.record.layout import WORKER_LOG
     from trainload.workload import RecordedScript
 
@@ -269,8 +284,8 @@ def _print_summary(run: Run, as_json: bool) -> None:
         if as_json:
             summary = run_json(run)[0]
         else:
-            print_run(run)
-    except (MissingPart, RecordError, KeyboardInterrupt) as error:
+            print_first_screen(run, currency=currency, behind=BEHIND)
+    except (TrainloadError, KeyboardInterrupt) as error:
         # The run itself is safe on disk: reading it back is a convenience here.
         sys.stderr.write(f"note: no summary here: {str(error) or 'interrupted'}\n")
     manifest = run.manifest
@@ -288,3 +303,4 @@ def _print_summary(run: Run, as_json: bool) -> None:
     typer.echo(f"record:  {run.path}")
     if isinstance(manifest.workload, RecordedScript):
         typer.echo(f"output:  {run.path / WORKER_LOG}")
+    typer.echo(f"more:    trainload show {run.path} --all")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import typer
 
+from trainload.cli.defaults import defaults_of
 from trainload.cli.printing import FRAMEWORK_NAMES
 
 EPILOG = """\b
@@ -14,6 +15,7 @@ Examples:
 
 
 def validate_verb(
+    context: typer.Context,
     run: Path = typer.Argument(help="A run directory that has a checkpoint, or a checkpoint file."),
     data: str | None = typer.Option(
         None, metavar="WORD", help="Other data than the run's own, as trainload run takes it."
@@ -64,4 +66,5 @@ def validate_verb(
             python=python,
             show=None if silent else show_as_text(line),
         )
-    return print_result(done, python, as_json=as_json)
+    currency = defaults_of(context).currency
+    return print_result(done, python, as_json=as_json, currency=currency)

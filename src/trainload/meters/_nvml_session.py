@@ -56,7 +56,7 @@ def open_nvml_session(context: MeterContext, name: str, library: Any) -> NvmlSes
         try:
             import pynvml
         except ImportError:
-            return _absent(name, "nvidia-ml-py is not installed: install trainload[nvidia]")
+            return _absent(name, "nvidia-ml-py is not installed; pip install 'trainload[nvidia]'")
         library = pynvml
     try:
         library.nvmlInit()

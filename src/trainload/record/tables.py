@@ -29,9 +29,7 @@ _ROWS_AT_ONCE = 20_000
 def require_polars() -> None:
     """MissingPart, with the command that mends it, where polars is not installed."""
     if importlib.util.find_spec("polars") is None:
-        raise MissingPart(
-            "reading tables needs polars, which is not installed; pip install 'trainload[report]'"
-        )
+        raise MissingPart("reading tables needs polars, which is not installed; pip install polars")
 
 
 def step_tables(events_path: Path, start_s: float) -> tuple[pl.DataFrame, pl.DataFrame, int]:

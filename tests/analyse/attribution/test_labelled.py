@@ -250,7 +250,7 @@ def test_a_run_of_another_framework_is_explained_like_one_of_torch(make_run: Any
 def test_show_and_report_tell_of_it(make_run: Any, tmp_path: Path) -> None:
     path = labelled_run(make_run(step_s=0.001))
     runner = CliRunner()
-    shown = runner.invoke(app, ["show", str(path), "--layers", "10"])
+    shown = runner.invoke(app, ["show", str(path), "--layers", "--top", "10"])
     assert shown.exit_code == 0, shown.output
     assert "80.0 % explained" in shown.output
     assert "fused from several layers" in " ".join(shown.output.split())

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 from typing import get_args
 
@@ -51,6 +52,9 @@ def test_the_costliest_layers_stand_in_the_tree_and_the_rest_is_counted():
     assert "layer3.0.conv3 Conv2d" in tree
     assert "… 103 more layers" in tree
     assert "layer1" not in tree
+    tree = text_of(render_layers(make_layers(), top=5))
+    for stage in range(1, 5):  # each container with the total of all below it
+        assert re.search(rf"├ layer{stage} Sequential +[1-9]", tree)
 
 
 def test_a_parent_stands_only_where_costly_layers_part():
@@ -66,7 +70,12 @@ def test_a_parent_stands_only_where_costly_layers_part():
 )
 def test_no_time_and_no_layer_is_lost_by_folding(stages, blocks, most, own):
     nodes = make_rank(paths=module_paths(stages, blocks), steps=1).nodes
-    lines = (costliest_lines if own else prune_tree)(nodes, most)
+    told = costliest_lines(nodes, most, containers=True)
+    for lines in (told, (costliest_lines if own else prune_tree)(nodes, most)):
+        _check_nothing_lost(nodes, lines)
+
+
+def _check_nothing_lost(nodes, lines):
     shown = [line.node for line in lines if line.node is not None]
     assert len(shown) + sum(line.folded for line in lines) == len(nodes)
     kept_s = sum(node.exclusive_s for node in shown) + sum(line.folded_s for line in lines)

@@ -5,14 +5,16 @@ Text of others enters as plain `Text`, so that no markup in it is obeyed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from trainload.analyse.attribution.types import RankLayers, RunLayers
 from trainload.report.layers.host import HOST_TITLES, host_rows
 from trainload.report.layers.rows import RANK_TITLES, LayerColumn, layer_columns, rank_rows
-from trainload.report.layers.tree import TreeLine, costliest_lines
+from trainload.report.layers.tree import TreeLine, costliest_lines, with_totals
 from trainload.report.layers.wording import (
+    has_several_roots,
+    layer_name,
     ordered_parts,
     render_all_advice,
     render_folded,
@@ -38,6 +40,7 @@ ROOM_FOR_EXTRAS = 130
 """Cells; in a narrower terminal the columns of memory and energy are left out."""
 ROOM_FOR_INCLUSIVE = 96
 ROOM_FOR_RANKS = 120
+TOTALS = "figures of a layer are with all below it; … stands for the layers not shown"
 _MINOR_TITLES = ("device", "hidden", "explained")
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _PART_STYLES = {
@@ -147,7 +150,10 @@ class _LayerTree:
 
     def __init__(self, rank: RankLayers, top: int) -> None:
         self._rank = rank
-        self._lines = costliest_lines(rank.nodes, top)
+        self._lines = costliest_lines(rank.nodes, top, containers=True)
+        # By identity: two modules of a stranger's trace may share their path.
+        whole = with_totals(rank.nodes)
+        self._totals = {id(own): total for own, total in zip(rank.nodes, whole, strict=True)}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.text import Text
@@ -157,14 +163,26 @@ class _LayerTree:
         if options.max_width < ROOM_FOR_INCLUSIVE:
             columns = [c for c in columns if c.title != "inclusive"]
         yield self._table(columns)
+        yield Text(TOTALS, "dim")
         hidden = [c.title for c in every if c.extra and c not in columns]
         if hidden:
             yield Text(f"a wider terminal, the report and --json show {', '.join(hidden)}", "dim")
 
+    def plain_lines(self) -> Iterator[str]:
+        """One line a layer with its full path, for screen readers."""
+        columns = layer_columns(self._rank, whole=False)
+        rooted = has_several_roots(self._rank.nodes)
+        for line in self._lines:
+            if line.node is not None:
+                node = self._totals[id(line.node)]
+                told = ", ".join(f"{_title(c)} {c.render(node)}" for c in columns)
+                yield f"{layer_name(line.node, rooted=rooted)}: {told}"
+        yield TOTALS
+
     def _table(self, columns: Sequence[LayerColumn]) -> Table:
         from rich.text import Text
 
-        titles = ("layer", *(c.title for c in columns))
+        titles = ("layer", *map(_title, columns))
         table = _table(titles, first_right=1, last_right=len(columns))
         table.columns[0].overflow = "ellipsis"
         table.columns[0].no_wrap = True
@@ -180,14 +198,19 @@ class _LayerTree:
                     *(Text(cells.get(c.title, ""), "dim") for c in columns),
                 )
                 continue
+            node = self._totals[id(line.node)]
             kind = f" {clean_text(line.node.class_name)}" if line.node.class_name else ""
             if clean_text(line.label) == kind.strip():
                 kind = ""
             table.add_row(
                 Text.assemble(guide, _short(clean_text(line.label)), (kind, "dim")),
-                *(Text(c.render(line.node), "" if c.value(line.node) else "dim") for c in columns),
+                *(Text(c.render(node), "" if c.value(node) else "dim") for c in columns),
             )
         return table
+
+
+def _title(column: LayerColumn) -> str:
+    return "total" if column.title == "inclusive" else column.title
 
 
 def _short(label: str) -> str:

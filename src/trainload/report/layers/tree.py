@@ -4,9 +4,14 @@ Chooses and arranges; times come from `analyse` and are only summed where layers
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
-from trainload.analyse.attribution.types import LayerNode
+from trainload.analyse.attribution.types import LayerMemory, LayerNode
+
+LEAST_CONTAINER = 0.05
+"""Of all layers' time, what a container has to hold to be told of its own."""
+FILLED = 0.95
+"""Of a container's time in one layer, above which that layer tells the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +44,49 @@ def parents_of(nodes: Sequence[LayerNode]) -> list[int | None]:
     return parents
 
 
-def costliest_lines(nodes: Sequence[LayerNode], most: int) -> list[TreeLine]:
+def with_totals(nodes: Sequence[LayerNode]) -> list[LayerNode]:
+    """The same layers, each with the times and memory of everything below it added to its own.
+
+    The highest peak of memory stays what it is: the highest of them all.
+    """
+    parents = parents_of(nodes)
+    found = list(nodes)
+    for at in range(len(nodes) - 1, -1, -1):
+        above = parents[at]
+        if above is not None:
+            found[above] = _joined(found[above], found[at])
+    return found
+
+
+def _joined(above: LayerNode, node: LayerNode) -> LayerNode:
+    names = ("forward_s", "backward_s", "update_s", "idle_s", "calls")
+    times = {name: getattr(above, name) + getattr(node, name) for name in names}
+    return replace(above, **times, memory=_joined_memory(above.memory, node.memory))
+
+
+def _joined_memory(above: LayerMemory | None, node: LayerMemory | None) -> LayerMemory | None:
+    if above is None or node is None:
+        return above or node
+    sums: dict[str, int | None] = {}
+    for one in fields(LayerMemory):
+        known = [v for v in (getattr(above, one.name), getattr(node, one.name)) if v is not None]
+        join = max if one.name == "peak_bytes" else sum
+        sums[one.name] = join(known) if known else None
+    return replace(above, **sums)  # type: ignore[arg-type]  # None only where either may be None
+
+
+def costliest_lines(
+    nodes: Sequence[LayerNode], most: int, *, containers: bool = False
+) -> list[TreeLine]:
     """The `most` layers that take longest themselves, under the ancestors where they part.
 
-    An ancestor on the way to one of them only is left out; the path of the layer names it.
+    An ancestor on the way to one of them only is left out; the path of the layer names it. With
+    `containers` as many of the longest that divide their time stand there too, for their totals.
     """
     parents = parents_of(nodes)
     shown = set(sorted(range(len(nodes)), key=lambda at: -nodes[at].exclusive_s)[:most])
+    if containers:
+        shown |= _telling(nodes, parents, most)
     shown |= {at for at in _above(shown, parents) if parents[at] is None}
     leading = [0] * len(nodes)
     for at in range(len(nodes) - 1, -1, -1):
@@ -55,6 +96,22 @@ def costliest_lines(nodes: Sequence[LayerNode], most: int) -> list[TreeLine]:
         if parent is not None and (at in shown or leading[at]):
             leading[parent] += 1
     return _lay_out(nodes, parents, shown)
+
+
+def _telling(nodes: Sequence[LayerNode], parents: Sequence[int | None], most: int) -> set[int]:
+    """The longest containers, those of little time and those that one layer fills left out."""
+    whole_s = sum(node.inclusive_s for at, node in enumerate(nodes) if parents[at] is None)
+    largest_s: dict[int, float] = {}
+    for at, parent in enumerate(parents):
+        if parent is not None:
+            largest_s[parent] = max(largest_s.get(parent, 0.0), nodes[at].inclusive_s)
+    found = [
+        at
+        for at, child_s in largest_s.items()
+        if nodes[at].inclusive_s >= LEAST_CONTAINER * whole_s
+        and child_s <= FILLED * nodes[at].inclusive_s
+    ]
+    return set(sorted(found, key=lambda at: -nodes[at].inclusive_s)[:most])
 
 
 def prune_tree(nodes: Sequence[LayerNode], most: int) -> list[TreeLine]:

@@ -25,7 +25,13 @@ from trainload.report.run.rows import (
     quality_rows,
     title_of,
 )
-from trainload.report.wording import clean_text, render_outcome, render_overhead, render_sampler
+from trainload.report.wording import (
+    clean_text,
+    render_name,
+    render_outcome,
+    render_overhead,
+    render_sampler,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -33,12 +39,43 @@ if TYPE_CHECKING:
 
 _OUTCOME_STYLES: Mapping[str | None, str] = {"completed": "bold green", None: "bold cyan"}
 MOST_CORE_COLUMNS = 16
+_KNOWN = "how known"
 _CORE = re.compile(r"(host|tegra)_cpu\d+_")
 _PROVENANCE_STYLES = {"measured": "green", "derived": "yellow", "unavailable": "red"}
 
 
 def render_summary(summary: RunSummary, manifest: Manifest) -> RenderableType:
-    """One run: outcome, warnings, time, quality, loads, energy, own overhead."""
+    """All of one run: outcome, warnings, time, quality, loads, energy, own overhead."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts = [render_head(summary, manifest)]
+    origin = manifest.imported
+    if origin is not None and origin.figures:
+        given = ("stated by its source", "value", "deviation")
+        parts += [Text(), table_of(given, given_rows(origin))]
+        if not summary.steps and not summary.samples.total and not summary.epochs:
+            return Group(*parts)  # no more than these figures is known
+    parts += [
+        Text(),
+        _pairs([*time_rows(summary), *quality_rows(summary, manifest), *job_rows(manifest.job)]),
+    ]
+    parts += _load_parts(summary, manifest)
+    energy = energy_rows(summary)
+    if energy:
+        titles = (f"energy over {summary.covered}", "energy", "mean power", _KNOWN)
+        parts += [Text(), table_of(titles, energy)]
+    parts += [
+        *_counter_parts(summary, manifest),
+        Text(),
+        Text(render_overhead(manifest.overhead)),
+        Text(render_sampler(manifest.sampler)),
+    ]
+    return Group(*parts)
+
+
+def render_head(summary: RunSummary, manifest: Manifest) -> RenderableType:
+    """How the run ended, what it was, and every warning."""
     from rich.console import Group
     from rich.text import Text
 
@@ -53,52 +90,70 @@ def render_summary(summary: RunSummary, manifest: Manifest) -> RenderableType:
     if summary.reason and summary.outcome != "completed":
         head.append(f"\n{clean_text(summary.reason)}")
     head.append(f"\n{clean_text(summary.run_id)}", "dim")
-    origin = manifest.imported
-    if origin is not None:
+    if manifest.imported is not None:
         head = Text.assemble(("imported", "bold cyan"), "  ", (title_of(manifest), "bold"))
         head.append(f"\n{clean_text(summary.run_id)}", "dim")
         if summary.outcome != "completed":
             head.append(f"\n{render_outcome(summary.outcome)}: {clean_text(summary.reason or '')}")
-    parts: list[RenderableType] = [head]
     others = [warning for warning in summary.warnings if warning != NO_STEPS]
-    parts += [Text(f"warning: {clean_text(warning)}", "yellow") for warning in others]
-    if origin is not None and origin.figures:
-        parts += [
-            Text(),
-            _table(("stated by its source", "value", "deviation"), given_rows(origin)),
-        ]
-        if not summary.steps and not summary.samples.total and not summary.epochs:
-            return Group(*parts)  # no more than these figures is known
-    parts += [
-        Text(),
-        _pairs([*time_rows(summary), *quality_rows(summary, manifest), *job_rows(manifest.job)]),
-    ]
+    warned = [Text(f"warning: {clean_text(warning)}", "yellow") for warning in others]
+    return Group(head, *warned)
+
+
+def render_loads(summary: RunSummary, manifest: Manifest) -> RenderableType:
+    """Loads and counted amounts under the names that people use, and what watching cost."""
+    from rich.console import Group
+    from rich.text import Text
+
     cores = _crowded_cores(summary)
-    loads = load_rows(summary, manifest)
-    if loads:
-        rows = [(r.column, r.mean, r.max, r.provenance) for r in loads if r.column not in cores]
-        parts += [
-            Text(),
-            _table((f"load over {summary.covered}", "mean", "max", "provenance"), rows),
-        ]
-    if cores:
-        parts.append(Text(f"{len(cores)} columns by core are in the report and in --json", "dim"))
-    energy = energy_rows(summary)
-    if energy:
-        titles = (f"energy over {summary.covered}", "energy", "mean power", "provenance")
-        parts += [Text(), _table(titles, energy)]
-    amounts = counter_rows(summary, manifest)
+    rows = [
+        (render_name(row.column), row.min, row.mean, row.max)
+        for row in load_rows(summary, manifest)
+        if row.column not in cores
+    ]
+    parts: list[RenderableType] = []
+    if rows:
+        titles = (f"load over {summary.covered}", "lowest", "mean", "highest")
+        parts += [table_of(titles, rows, last_right=True), *_core_note(cores)]
+    else:
+        parts.append(Text("no load was sampled"))
+    amounts = [(render_name(row[0]), row[1]) for row in counter_rows(summary, manifest)]
     if amounts:
         parts += [
             Text(),
-            _table((f"counter over {summary.covered}", "amount", "provenance"), amounts),
+            table_of((f"amount over {summary.covered}", ""), amounts, last_right=True),
         ]
-    parts += [
-        Text(),
-        Text(render_overhead(manifest.overhead)),
-        Text(render_sampler(manifest.sampler)),
-    ]
-    return Group(*parts)
+    overhead = render_overhead(manifest.overhead)
+    return Group(*parts, Text(), Text(overhead), Text(render_sampler(manifest.sampler)))
+
+
+def _load_parts(summary: RunSummary, manifest: Manifest) -> list[RenderableType]:
+    from rich.text import Text
+
+    loads = load_rows(summary, manifest)
+    if not loads:
+        return []
+    cores = _crowded_cores(summary)
+    rows = [(r.column, r.mean, r.max, r.provenance) for r in loads if r.column not in cores]
+    titles = (f"load over {summary.covered}", "mean", "max", _KNOWN)
+    return [Text(), table_of(titles, rows), *_core_note(cores)]
+
+
+def _counter_parts(summary: RunSummary, manifest: Manifest) -> list[RenderableType]:
+    from rich.text import Text
+
+    amounts = counter_rows(summary, manifest)
+    if not amounts:
+        return []
+    return [Text(), table_of((f"counter over {summary.covered}", "amount", _KNOWN), amounts)]
+
+
+def _core_note(cores: frozenset[str]) -> list[RenderableType]:
+    from rich.text import Text
+
+    if not cores:
+        return []
+    return [Text(f"{len(cores)} columns by core are in the report and in --json", "dim")]
 
 
 def _crowded_cores(summary: RunSummary) -> frozenset[str]:
@@ -117,7 +172,7 @@ def render_detect(machine: Machine, meters: Iterable[RecordedMeter]) -> Renderab
         Text("machine", "bold"),
         _pairs(machine_rows(machine)),
         Text(),
-        _table(titles, meter_rows(meters), numbers=False),
+        table_of(titles, meter_rows(meters), numbers=False),
     )
 
 
@@ -133,14 +188,21 @@ def _pairs(rows: Sequence[tuple[str, str]]) -> Table:
     return table
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = True) -> Table:
+def table_of(
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: bool = True,
+    last_right: bool = False,
+) -> Table:
+    """A table with its numbers to the right; the last column is words unless told otherwise."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for position, title in enumerate(titles):
-        right = numbers and 0 < position < len(titles) - 1
+        right = numbers and 0 < position < len(titles) - (0 if last_right else 1)
         table.add_column(title, justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell, _PROVENANCE_STYLES.get(cell, "")) for cell in row))
