@@ -24,10 +24,8 @@ class Going:
             "mlp",
             parse_words("mlp", words),
             out=out,
-            framework="fake",
-            fake={"step_s": 0.005},
             check_overhead=False,
-            **options,
+            **{"framework": "fake", "fake": {"step_s": 0.005}, **options},
         )
         self.result = None
         self._ready = threading.Event()
@@ -64,15 +62,20 @@ def going(tmp_path):
         one.join()
 
 
+def wait_until(condition, timeout_s=30):
+    until_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < until_s
+        time.sleep(0.2)
+
+
 def test_a_run_marks_moments_and_ends_well_when_asked(going):
     one = going()
     run = LiveRun(one.path)
     t_s = time.monotonic()
     assert run.command("mark", words="lr down", t_s=t_s) == "marked"
     assert run.command("mark", t_s=t_s - 3600) == "marked"  # that moment cannot be meant
-    deadline_s = time.monotonic() + 5
-    while len(run.view().marks) < 2 and time.monotonic() < deadline_s:
-        time.sleep(0.2)
+    wait_until(lambda: len(run.view().marks) == 2)
     assert sorted(mark.words for mark in run.view().marks) == ["", "lr down"]
     assert run.command("end").startswith("the run ends")
     result = one.join()
@@ -115,12 +118,21 @@ def test_a_window_is_refused_where_layers_are_not_traced(going):
     assert not (one.path / WINDOW_ASK).exists()
 
 
-def test_the_driver_leaves_a_wish_for_the_worker(going):
-    one = going(layer_budget=0.03)
+@pytest.mark.framework("torch")
+def test_a_window_is_traced_when_asked_and_its_layers_are_seen(going):
+    pytest.importorskip("torch", reason="torch is not installed")
+    one = going(framework="torch", fake={}, layer_budget=0.0001, epochs=2000)
     run = LiveRun(one.path)
+    wait_until(lambda: run.view().windows >= 1)
+    before = run.view().windows
     assert run.view().traces
     assert run.command("trace").startswith("a window is asked for")
-    assert (one.path / WINDOW_ASK).exists()  # the fake framework traces nothing
+    wait_until(lambda: run.view().windows > before)
+    wait_until(lambda: run.view().layers is not None)
+    layers = run.view().layers
+    assert any("linear" in one.layer.lower() or "dense" in one.layer for one in layers.layers)
+    assert sum(seconds for _, seconds in layers.parts) == pytest.approx(layers.step_s)
+    assert not (one.path / WINDOW_ASK).exists()
 
 
 def test_a_stranger_s_files_do_not_end_a_run(going):

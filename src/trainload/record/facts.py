@@ -22,7 +22,7 @@ from trainload.record.parts import (
 )
 from trainload.record.traces import ranks_of
 from trainload_worker.protocol import events as said
-from trainload_worker.protocol.marks import LONGEST_WORDS
+from trainload_worker.protocol.marks import LONGEST_WORDS, Marked
 
 MOST_MARKS = 1000
 """Marks kept of one run; nobody finds a moment among more."""
@@ -87,7 +87,7 @@ class WorkerFacts:
             self._add_checkpoint(event)
         elif isinstance(event, said.PhaseEdge):
             self._add_phase(event)
-        elif isinstance(event, said.Marked) and len(self.marks) < MOST_MARKS:
+        elif isinstance(event, Marked) and len(self.marks) < MOST_MARKS:
             t_s = round(event.t_s - self.start_s, 6)
             self.marks.append(RecordedMark(t_s=t_s, words=event.words[:LONGEST_WORDS]))
         elif isinstance(event, said.StepsDone):

@@ -93,7 +93,7 @@ def status_rows(
         key=lambda one: order.index(one.standing) if one.standing in order else len(order),
     )
     shown = cells if most is None else cells[:most]
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             clean_text(one.title),
             one.standing.replace("_", " "),

@@ -16,6 +16,7 @@ from trainload.record import Manifest
 from trainload.record.follow import Look, Standing
 from trainload.workload import RecordedGraph
 from trainload_worker.protocol import events as said
+from trainload_worker.protocol.marks import Marked
 
 MOST_MARKS = 50
 """Shown; the record keeps more."""
@@ -120,7 +121,7 @@ class LiveState:
                 self.window = event
         elif isinstance(event, said.ModuleTable):
             self.modules = event
-        elif isinstance(event, said.Marked):
+        elif isinstance(event, Marked):
             self.add_mark(event.t_s - origin_s, event.words)
         elif isinstance(event, said.LayersFailed | said.ProbeFailed):
             what = "steps" if isinstance(event, said.ProbeFailed) else "layers"

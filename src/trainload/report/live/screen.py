@@ -109,41 +109,42 @@ class LiveScreen(App[None]):
         self._asked_end_s = float("-inf")
         self._marked_s: float | None = None
         self._shown: dict[str, object] = {}
+        self._boxes = {name: ChartBox(name) for name in self._CHARTS}
+        self._texts = {name: Static(id=name) for name in ("head", "layers", "notes")}
+        self._charts = Container(*self._boxes.values(), id="charts")
+        asked = "what of this moment? Enter keeps it, Escape does not"
+        self._words = Input(id="words", placeholder=asked)
 
     def compose(self) -> ComposeResult:
         """Head, six charts, layers and notes, the line for a mark's words, keys."""
-        yield Static(id="head")
-        with Container(id="charts"):
-            for name in self._CHARTS:
-                yield ChartBox(name)
-        with Horizontal(id="below"):
-            yield Static(id="layers")
-            yield Static(id="notes")
-        yield Input(id="words", placeholder="what of this moment? Enter keeps it, Escape does not")
+        self._texts["layers"].border_title = "Layers so far"
+        self._texts["notes"].border_title = "Marks and notes"
+        self._words.can_focus = False
+        yield self._texts["head"]
+        yield self._charts
+        yield Horizontal(self._texts["layers"], self._texts["notes"], id="below")
+        yield self._words
         yield Footer()
 
-    def on_mount(self) -> None:
+    def on_ready(self) -> None:
         """Begin to look once a second; the first view is drawn at once."""
-        self.query_one("#layers").border_title = "Layers so far"
-        self.query_one("#notes").border_title = "Marks and notes"
-        self.query_one("#words", Input).can_focus = False
         self.set_interval(REFRESH_S, self.look)
         self.look()
 
     def on_resize(self) -> None:
         """Two charts beside each other where three have no room."""
-        self.query_one("#charts").set_class(self.size.width < 100, "narrow")
+        self._charts.set_class(self.size.width < 100, "narrow")
 
     def look(self) -> None:
         """Draw the run as it is now."""
         view = self._source.view()
-        self._put("#head", (view.standing, wording.render_figures(view)), lambda: _head(view))
+        self._put("head", (view.standing, wording.render_figures(view)), lambda: _head(view))
         for chart in view.charts:
-            self.query_one(f"#chart-{chart.name}", ChartBox).show(chart)
-        self._put("#layers", (view.layers, view.layers_note), lambda: _layers(view))
+            self._boxes[chart.name].show(chart)
+        self._put("layers", (view.layers, view.layers_note), lambda: _layers(view))
         notes = wording.render_notes(view)
         told = [self._told] if self._told else []
-        self._put("#notes", (told, notes), lambda: Text("\n".join([*told, *notes])))
+        self._put("notes", (told, notes), lambda: Text("\n".join([*told, *notes])))
         if self._attached and view.standing != "running":
             self.exit()
 
@@ -151,7 +152,7 @@ class LiveScreen(App[None]):
         """Draw a part anew where what it shows has changed."""
         if self._shown.get(place) != key:
             self._shown[place] = key
-            self.query_one(place, Static).update(draw(), layout=False)
+            self._texts[place].update(draw(), layout=False)
 
     def action_end(self) -> None:
         """End the run as Ctrl-C would, once the key came twice."""
@@ -169,7 +170,7 @@ class LiveScreen(App[None]):
     def action_mark(self) -> None:
         """Remember this moment and ask for words."""
         self._marked_s = time.monotonic()
-        words = self.query_one("#words", Input)
+        words = self._words
         words.value, words.can_focus = "", True
         words.add_class("asked")
         words.focus()
@@ -193,9 +194,8 @@ class LiveScreen(App[None]):
             self.exit()
 
     def _close_words(self) -> None:
-        words = self.query_one("#words", Input)
-        words.remove_class("asked")
-        words.can_focus = False
+        self._words.remove_class("asked")
+        self._words.can_focus = False
         self._marked_s = None
         self.set_focus(None)
 

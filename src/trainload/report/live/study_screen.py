@@ -50,7 +50,7 @@ class StudyScreen(App[None]):
         yield DataTable(id="cells", cursor_type="row")
         yield Footer()
 
-    def on_mount(self) -> None:
+    def on_ready(self) -> None:
         """Begin to look every two seconds."""
         self.set_interval(REFRESH_S, self.look)
         self.look()
