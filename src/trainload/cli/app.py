@@ -69,6 +69,7 @@ _COMPLETING = "_TRAINLOAD_COMPLETE"
 _WITHOUT_DEFAULTS = {"--help", "-h", "--version", "--install-completion", "--show-completion"}
 _VERBS = (
     "run",
+    "live",
     "study",
     "validate",
     "ls",
