@@ -18,7 +18,7 @@ def test_public_names():
     assert trainload.__all__ == [
         "Estimate", "Estimates", "Prediction", "Predictions", "Run", "Runs", "__version__",
         "compare", "errors", "estimate", "history", "import_runs", "load", "load_all", "predict",
-        "rank", "run", "watch",
+        "rank", "run", "watch", "watch_step",
     ]  # fmt: skip
     assert all(hasattr(trainload, name) for name in trainload.__all__)
     assert all(callable(getattr(trainload, name)) for name in ("run", "load", "estimate", "watch"))
