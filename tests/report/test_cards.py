@@ -1,4 +1,7 @@
-"""What notebooks show of comparisons, predictions and estimates: tables, escaped, no script."""
+"""What notebooks show of comparisons and estimates: tables, escaped, no script.
+
+The tour notebook shows predictions.
+"""
 
 import trainload
 from trainload.report.cards import render_table_card
@@ -18,11 +21,7 @@ def test_a_comparison_shows_its_answer_and_metrics(make_run):
     assert "<script" not in card and "\x1b" not in card and "\u202e" not in card
 
 
-def test_predictions_and_estimates_show_a_row_a_device():
-    several = trainload.predict("lenet5", batch_size=8, device=["t4", "a100-pcie-40gb"])
-    card = several._repr_html_()
-    assert card.count("<tr>") == 3 and "examples/s" in card
-    assert several[0]._repr_html_().count("<tr>") == 2
+def test_estimates_show_a_row_a_device():
     ranked = trainload.estimate("lenet5", batch_size=8, device=["t4", "a100-pcie-40gb"])
     card = ranked._repr_html_()
     assert card.count("<tr>") == 3 and "needs" in card and "<script" not in card

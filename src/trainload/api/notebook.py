@@ -27,7 +27,8 @@ class _Words(argparse.ArgumentParser):
     """Says what is wrong by an error of ours instead of ending the notebook."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"%%trainload: {message}; its options: {self.format_usage().strip()}")
+        usage = " ".join(self.format_usage().split()).removeprefix("usage: ")
+        raise UsageError(f"%%trainload: {message}; write: {usage}")
 
 
 def _parser() -> _Words:
@@ -71,11 +72,11 @@ def _record(shell: Any, line: str, cell: str) -> Run | None:
         sys.stderr.write(f"{error}\n")
         return None
     outcome = shell.run_cell(cell)
-    error = outcome.error_before_exec or outcome.error_in_exec
-    watched.__exit__(None if error is None else type(error), error, None)
+    raised = outcome.error_before_exec or outcome.error_in_exec
+    watched.__exit__(None if raised is None else type(raised), raised, None)
     run = load(watched.path)
     shell.user_ns[told.variable] = run
-    return None if error is not None else run
+    return None if raised is not None else run
 
 
 def _named_framework(cell: str) -> str | None:

@@ -7,21 +7,21 @@ from trainload_worker.process.after_import import AfterImport
 
 
 def test_the_module_is_whole_and_keeps_its_own_loader(tmp_path, monkeypatch):
-    (tmp_path / "made_for_this_test.py").write_text("VALUE = 3\n")
+    (tmp_path / "awaited_module.py").write_text("VALUE = 3\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     seen = []
-    waiting = AfterImport("made_for_this_test", lambda module: seen.append(module.VALUE))
+    waiting = AfterImport("awaited_module", lambda module: seen.append(module.VALUE))
     waiting.watch()
     import json.tool  # another import passes
 
     assert seen == [] and json.tool and waiting in sys.meta_path
-    module = importlib.import_module("made_for_this_test")
+    module = importlib.import_module("awaited_module")
     assert seen == [3] and waiting not in sys.meta_path
     assert type(module.__loader__).__name__ == "SourceFileLoader"
     assert module.__spec__.loader is module.__loader__
-    AfterImport("made_for_this_test", lambda module: seen.append(module.VALUE + 1)).watch()
+    AfterImport("awaited_module", lambda module: seen.append(module.VALUE + 1)).watch()
     assert seen == [3, 4]
-    del sys.modules["made_for_this_test"]
+    del sys.modules["awaited_module"]
 
 
 def test_a_wait_that_is_left_ends(monkeypatch):
