@@ -64,8 +64,9 @@ def fails_open(hook: Callable[_P, None]) -> Callable[_P, None]:
 class Following:
     """One training after another, as the hooks of a tool tell of them."""
 
-    def __init__(self, name: str, out: str | Path, **options: Any) -> None:
-        """The options are those of `trainload.watch`."""
+    def __init__(self, name: str, out: str | Path, *, lasts: bool = False, **options: Any) -> None:
+        """`lasts`: nothing but the program's end ends a training. Options are those of `watch`."""
+        self._lasts = lasts
         self._name, self._out, self._options = name, out, options
         self._watch: Watch | None = None
         self._epoch: _Epoch | None = None
@@ -155,7 +156,7 @@ class Following:
     def _at_exit(self) -> None:
         """Not every tool tells that a training failed; Python then still knows what ended it."""
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-        if isinstance(error, BaseException):
+        if isinstance(error, BaseException) or self._lasts:
             self.end(error)
         else:
             fails_open(self._leave)("the program ended before the training did")

@@ -91,7 +91,7 @@ def watch_step(
     if not callable(step):
         raise UsageError(f"watch_step takes the step function, not {type(step).__name__}")
     chosen = framework or next((one for one in _ORDER if one in sys.modules), None)
-    following = Following(name, out, framework=chosen, layers=False, rate_hz=rate_hz)
+    following = Following(name, out, lasts=True, framework=chosen, layers=False, rate_hz=rate_hz)
     return WatchedStep(step, following, loss, examples, config)
 
 
