@@ -5,7 +5,11 @@ import sys
 
 import trainload
 
-HEAVY = ("torch", "polars", "plotly", "rich", "typer", "numpy", "pynvml", "psutil")
+HEAVY = (
+    "torch", "polars", "plotly", "rich", "typer", "numpy", "pynvml", "psutil",
+    "keras", "lightning", "transformers", "accelerate", "optuna", "IPython",
+    "trainload.integrations",
+)  # fmt: skip
 
 
 def loaded_after(statement):

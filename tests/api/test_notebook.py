@@ -103,6 +103,7 @@ def test_the_tour_runs_and_shows_its_answers(tmp_path):
         cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=250, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "Run('tour-runs/narrow-" in done.stdout and "Run('tour-runs/wide-" in done.stdout
     shown = [html for _, html in json.loads((tmp_path / "shown.json").read_text()) if html]
     assert len(shown) == 7  # estimate, predictions, two tables, a comparison, two runs
     assert all("<script" not in html for html in shown)

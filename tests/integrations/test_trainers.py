@@ -176,6 +176,25 @@ def test_optuna_prunes_a_trial_that_costs_too_much(tmp_path, monkeypatch):
         measured(objective, limit_money=1.0)
 
 
+@needs("optuna")
+def test_optuna_s_limits_know_energy_and_money_where_something_tells_them(make_run):
+    from types import SimpleNamespace
+
+    from trainload.integrations.optuna import _Limits, _Meter
+
+    def limited(run, **limits):
+        asked = dict.fromkeys(("limit_s", "limit_j", "limit_money", "price_per_hour"))
+        return _Meter(SimpleNamespace(path=run), _Limits(**{**asked, **limits}))
+
+    metered = limited(make_run(gpu=True), limit_j=1.0)
+    assert metered.is_over() and metered.pruned_by.startswith("energy ")
+    assert metered.cost().energy_j > 1.0 and metered.cost().money is None
+    unmetered = limited(make_run(), limit_j=1.0, price_per_hour=3600.0)
+    assert not unmetered.is_over() and unmetered.cost().energy_j is None
+    assert unmetered.cost().money > 0
+    assert limited(None, limit_money=0.0, price_per_hour=1.0).is_over()
+
+
 @needs("torch", "lightning")
 def test_a_callback_that_cannot_record_lets_the_training_go_on(tmp_path):
     (tmp_path / "runs").write_text("a file where the folder should be")
