@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import trainload
+from trainload.errors import UsageError
 from trainload.run import find_environment
+from trainload.run.request import prepare_request
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "scripts" / "keras_fit.py"
 pytestmark = pytest.mark.framework("tensorflow")
@@ -43,6 +45,11 @@ def test_fit_tells_steps_rows_losses_epochs_and_validations(tmp_path):
         steps = run.steps.filter(run.steps["epoch"] == epoch)
         mean = (steps["loss"] * steps["examples"]).sum() / 800
         assert mean == pytest.approx(run.epochs["train_loss"][epoch], rel=1e-4)
+
+
+def test_scripts_whose_steps_nothing_tells_are_refused_in_one_line(tmp_path):
+    with pytest.raises(UsageError, match=r"torch and tensorflow.*watch_step"):
+        prepare_request(str(SCRIPT), {}, framework="jax", out=tmp_path)
 
 
 OWN = """
