@@ -30,7 +30,8 @@ INTEGRATIONS := trainers keras jax
 INTEGRATION_trainers := torch lightning==2.6.* transformers==5.* accelerate==1.* optuna==5.*
 INTEGRATION_keras := tensorflow-cpu
 INTEGRATION_jax := jax jaxlib
-INTEGRATION_TESTS := tests/integrations/test_trainers.py tests/run/test_keras_script.py tests/test_examples.py
+INTEGRATION_TESTS := tests/integrations/test_trainers.py tests/run/test_keras_script.py \
+	tests/test_examples.py::test_a_script_as_people_write_them_tells_throughput_loss_and_phases
 WHEEL_TESTS := tests/worker/frameworks/fake_step/test_op_trace.py tests/cli/test_estimate_verb.py \
 	tests/api/estimating tests/api/test_in_process.py tests/worker/frameworks/test_worker_torch.py \
 	tests/worker/frameworks/test_training_torch.py tests/worker/frameworks/test_layers_torch.py
