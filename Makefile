@@ -9,7 +9,7 @@ ENVIRONMENTS := $(CURDIR)/.venv-frameworks
 # With REQUIRE=1 a framework that cannot be installed is an error; else its tests skip.
 REQUIRE :=
 # What these test depends on time, so nothing may run beside them.
-ALONE := tests/run tests/meters tests/integrations/test_watch.py tests/hostile/test_hostile_kills.py
+ALONE := tests/run tests/meters tests/integrations/test_watch.py tests/integrations/test_trainers.py tests/hostile/test_hostile_kills.py
 
 # The oldest torch that is supported (`lowest` in the torch folder's offer.py), and the newest as a
 # plain `pip install torch` brings it: a build for CUDA. Test packages are those of $(VENV).
@@ -24,12 +24,20 @@ RAY := 2.60.0
 RAY_VENV := $(CURDIR)/.venv-ray
 EXPORT_VENV := $(CURDIR)/.venv-exports
 DOCS_VENV := .venv-docs
-EXPORTERS := kaleido==1.5.* mlflow-skinny==3.17.* tensorboard==2.21.* wandb==0.31.*
+EXPORTERS := kaleido==1.5.* mlflow-skinny==3.17.* tensorboard==2.21.* wandb==0.31.* prometheus-client==0.*
+# Environments of trainers that people use, apart from each other: NAME and what pip brings into it.
+INTEGRATION_VENVS := $(CURDIR)/.venv-integrations
+INTEGRATIONS := trainers keras jax
+INTEGRATION_trainers := torch lightning==2.6.* transformers==5.* accelerate==1.* optuna==5.*
+INTEGRATION_keras := tensorflow-cpu
+INTEGRATION_jax := jax jaxlib
+INTEGRATION_TESTS := tests/integrations/test_trainers.py tests/run/test_keras_script.py \
+	tests/test_examples.py::test_a_script_as_people_write_them_tells_throughput_loss_and_phases
 WHEEL_TESTS := tests/worker/frameworks/fake_step/test_op_trace.py tests/cli/test_estimate_verb.py \
 	tests/api/estimating tests/api/test_in_process.py tests/worker/frameworks/test_worker_torch.py \
 	tests/worker/frameworks/test_training_torch.py tests/worker/frameworks/test_layers_torch.py
 
-.PHONY: demo docs test test-wheels test-ray test-exports test-docs chaos lint environments tests bench clean
+.PHONY: demo docs test test-wheels test-ray test-exports test-integrations test-docs chaos lint environments tests bench clean
 
 # Minutes that `make chaos` takes, shared among its parts; with FULL=1 it goes by counts instead.
 MINUTES := 10
@@ -103,6 +111,25 @@ test-exports:
 		echo "*** THE LIBRARIES COULD NOT BE INSTALLED: NOTHING WAS TESTED WITH THEM ***" >&2; \
 	fi
 
+# Callbacks and scripts with the real trainers, in environments that are made here; one that cannot be
+# had is said and left out.
+test-integrations: $(INTEGRATIONS:%=test-integration-%)
+
+test-integration-%:
+	@home=$(INTEGRATION_VENVS)/$*; \
+	if [ ! -e $$home/.ready ]; then \
+		rm -rf $$home; \
+		{ $(PYTHON) -m venv $$home && \
+			$$home/bin/pip install --quiet -c constraints.txt pyyaml scipy $(INTEGRATION_$*) $(WHEEL_PACKAGES) && \
+			touch $$home/.ready; } || rm -rf $$home; \
+	fi; \
+	if [ -e $$home/.ready ]; then \
+		echo "=== integrations: $* ==="; \
+		TRAINLOAD_ENVS=$$home/envs PYTHONPATH=$(CURDIR)/src $$home/bin/python -m pytest -q -p no:cacheprovider $(INTEGRATION_TESTS); \
+	else \
+		echo "*** THE LIBRARIES OF $* COULD NOT BE INSTALLED: NOTHING WAS TESTED WITH THEM ***" >&2; \
+	fi
+
 # Studies on a real Ray cluster of two nodes on loopback; said and left out where Ray cannot be had.
 test-ray:
 	@if [ ! -e $(RAY_VENV)/.has-$(RAY) ]; then \
@@ -167,4 +194,4 @@ $(DOCS_VENV)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-frameworks .venv-wheels .venv-ray $(DOCS_VENV) demo site build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-frameworks .venv-wheels .venv-ray .venv-exports .venv-integrations $(DOCS_VENV) demo site build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

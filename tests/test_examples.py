@@ -1,10 +1,13 @@
 """The scripts under examples/ run as they stand."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 import trainload
 
@@ -61,3 +64,35 @@ def test_a_script_as_people_write_them_tells_throughput_loss_and_phases(
     assert summary.examples_per_s > 0 and summary.last_loss < summary.first_loss
     told = {phase.name: phase.count for phase in summary.phases}
     assert told["prepare"] == 1 and told["validate"] >= 2 and told["checkpoint"] >= 2
+
+
+def test_the_workflow_for_github_fails_where_the_change_is_surely_slower(
+    tmp_path: Path, write_one: Callable[..., Path]
+) -> None:
+    document = yaml.safe_load((EXAMPLES / "github" / "training-cost.yml").read_text())
+    (steps,) = (job["steps"] for job in document["jobs"].values())
+    (words,) = (step["run"] for step in steps if step.get("name") == "compare")
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "trainload"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m trainload "$@"\n')
+    command.chmod(0o755)
+    for side, step_s in (("base", 0.05), ("change", 0.06)):
+        for number in range(3):
+            write_one(tmp_path / "runs" / side, epochs=1, step_s=step_s * (1 + number / 1000))
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(trainload.__file__).parents[1]),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+    }
+    done = subprocess.run(
+        ["bash", "-e", "-c", words],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "slower" in (tmp_path / "summary.md").read_text()
+    assert (tmp_path / "compare.html").stat().st_size > 1000

@@ -5,7 +5,11 @@ import sys
 
 import trainload
 
-HEAVY = ("torch", "polars", "plotly", "rich", "typer", "numpy", "pynvml", "psutil")
+HEAVY = (
+    "torch", "polars", "plotly", "rich", "typer", "numpy", "pynvml", "psutil",
+    "keras", "lightning", "transformers", "accelerate", "optuna", "IPython",
+    "trainload.integrations",
+)  # fmt: skip
 
 
 def loaded_after(statement):
@@ -18,7 +22,7 @@ def test_public_names():
     assert trainload.__all__ == [
         "Estimate", "Estimates", "Prediction", "Predictions", "Run", "Runs", "__version__",
         "book", "compare", "errors", "estimate", "history", "import_runs", "load", "load_all",
-        "predict", "rank", "run", "watch",
+        "predict", "rank", "run", "watch", "watch_step",
     ]  # fmt: skip
     assert all(hasattr(trainload, name) for name in trainload.__all__)
     assert all(callable(getattr(trainload, name)) for name in ("run", "load", "estimate", "watch"))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from trainload.api.predicting import Prediction, Predictions, predict
     from trainload.api.ranking import rank
     from trainload.api.running import run
+    from trainload.integrations.stepping import watch_step
     from trainload.integrations.watch import watch
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "rank",
     "run",
     "watch",
+    "watch_step",
 ]
 
 _PLACES = {
@@ -66,7 +68,13 @@ _PLACES = {
     "load_all": "trainload.api.loading",
     "rank": "trainload.api.ranking",
     "watch": "trainload.integrations.watch",
+    "watch_step": "trainload.integrations.stepping",
 }
+_EXTENSION = {
+    "load_ipython_extension": "trainload.api.notebook",
+    "unload_ipython_extension": "trainload.api.notebook",
+}
+"""What `%load_ext trainload` looks for."""
 _ROOMS = ("errors", "estimate", "predict", "run")
 """Modules of that very name; all but `errors` are rooms that can be called."""
 
@@ -75,9 +83,10 @@ def __getattr__(name: str) -> Any:
     """Load a public name when it is first used: importing trainload stays light."""
     if name in _ROOMS:
         return importlib.import_module(f"trainload.{name}")
-    if name not in _PLACES:
+    place = _PLACES.get(name) or _EXTENSION.get(name)
+    if place is None:
         raise AttributeError(f"module 'trainload' has no attribute {name!r}")
-    return getattr(importlib.import_module(_PLACES[name]), name)
+    return getattr(importlib.import_module(place), name)
 
 
 def __dir__() -> list[str]:

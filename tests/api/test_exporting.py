@@ -65,7 +65,7 @@ def test_what_cannot_be_exported_is_said_in_one_line(run, tmp_path, capsys):
     assert run_app(["export", str(run), "--to", "csv", "--out", str(tmp_path / "file")]) == 2
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", ["mlflow", "tensorboard", "wandb"])
 def test_a_tool_that_is_not_installed_is_named_with_what_installs_it(
     run, tmp_path, monkeypatch, tool
 ):
@@ -172,3 +172,41 @@ def test_an_unknown_kind_is_refused_before_anything_is_made(run, tmp_path):
     with pytest.raises(UsageError, match="known: csv"):
         export(run, to="xls", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_openmetrics_holds_each_run_s_figures_with_units_and_escaped_names(run, make_run, tmp_path):
+    make_run(epochs=1, outcome="failed")
+    (path,) = export(run.parent, to="openmetrics", out=tmp_path / "out")
+    assert path.name == "trainload.prom"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[-1] == "# EOF" and len(set(lines)) == len(lines)
+    assert "# UNIT trainload_step_seconds seconds" in lines
+    told = [line for line in lines if line.startswith("trainload_completed{")]
+    assert sorted(line.rsplit(" ", 1)[1] for line in told) == ["0.0", "1.0"]
+    steps = [line for line in lines if line.startswith("trainload_step_seconds{")]
+    (step,) = [line for line in steps if run.name in line]
+    assert float(step.rsplit(" ", 1)[1]) == pytest.approx(0.05, rel=0.1)
+
+
+def test_openmetrics_escapes_what_the_format_does():
+    from trainload.integrations.exporters.openmetrics_file import render_openmetrics
+    from trainload.integrations.exporters.told import RunTold
+
+    told = RunTold(
+        name='a"b\\c\nd', began_s=0.0, ended_s=1.0, outcome=None, study=None, parameters={},
+        figures={"loss": float("nan"), "gpu0 clock_hz": 2.0}, series={},
+    )  # fmt: skip
+    text = render_openmetrics([told])
+    assert r'run="a\"b\\c\nd"' in text and "loss" not in text
+    assert "trainload_gpu0_clock_hertz{" in text and text.endswith("# EOF\n")
+
+
+@needs("prometheus_client")
+def test_prometheus_own_parser_reads_openmetrics(run, tmp_path):
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+    (path,) = export(run, to="openmetrics", out=tmp_path / "out")
+    families = {one.name: one for one in text_string_to_metric_families(path.read_text())}
+    assert families["trainload_step_seconds"].unit == "seconds"
+    (sample,) = families["trainload_completed"].samples
+    assert sample.value == 1.0 and sample.labels["run"] == run.name

@@ -21,9 +21,9 @@ MOST_NAMES = 3
 """Names listed in one warning; of more, their number tells."""
 
 NO_STEPS = (
-    "no step was seen: no optimizer of torch stepped twice in the program's own process and no "
-    "backward pass was seen; to tell its steps, put `with trainload.watch(...) as watched:` around "
-    "the loop and call watched.step(loss) in it"
+    "no step was seen: in the program's own process no optimizer of torch stepped twice, no "
+    "backward pass was seen and no fit of Keras; to tell its steps, put "
+    "`with trainload.watch(...) as watched:` around the loop and call watched.step(loss) in it"
 )
 """Of a program that ended well without a step."""
 

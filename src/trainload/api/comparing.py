@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainload.analyse.compare import Comparison as ComparedSides
 from trainload.api.analysing import measured_runs
 from trainload.api.loading import Run, Runs, load
 from trainload.errors import UsageError
 from trainload.record import load_manifest
 
 if TYPE_CHECKING:
-    from trainload.analyse.compare import ComparedRun, Comparison, Known, Side
+    from trainload.analyse.compare import ComparedRun, Known, Side
     from trainload.analyse.compare.operations import Named
     from trainload.analyse.study import Measured
     from trainload.record.figures import RunFigures
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
 Place = str | Path | Run | Runs
 _ENOUGH = 3
 """Runs of a side from which on nobody else's spread is asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(ComparedSides):
+    """One side against the reference, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from trainload.report.cards import render_comparison_card
+
+        return render_comparison_card(self)
 
 
 def compare(
@@ -66,13 +77,18 @@ def compare_all(
     known = _known([side for side, _ in found], [paths for _, paths in found], store)
     (a, a_paths), *rest = found
     compared = [compare_sides(a, b, known, margin=chosen, first=first) for b, _ in rest]
-    if not layers:
-        return compared
-    named = _operations(a_paths)
-    return [
-        name_operations(one, named, _operations(paths) if named else ())
-        for one, (_, paths) in zip(compared, rest, strict=True)
-    ]
+    if layers:
+        named = _operations(a_paths)
+        compared = [
+            name_operations(one, named, _operations(paths) if named else ())
+            for one, (_, paths) in zip(compared, rest, strict=True)
+        ]
+    return [_shown(one) for one in compared]
+
+
+def _shown(found: ComparedSides) -> Comparison:
+    """The same comparison with a face."""
+    return Comparison(**{one.name: getattr(found, one.name) for one in fields(found)})
 
 
 def find_runs(place: Place) -> tuple[str, list[tuple[Path, Measured]]]:

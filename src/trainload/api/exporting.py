@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TABLES = ("csv", "parquet", "markdown", "latex")
 IMAGES = ("png", "svg")
-TOOLS = ("mlflow", "tensorboard", "wandb")
+TOOLS = ("mlflow", "tensorboard", "wandb", "openmetrics")
 KINDS = (*TABLES, *IMAGES, *TOOLS)
 
 

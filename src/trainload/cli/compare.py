@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from trainload.analyse.compare import Comparison
+    from trainload.api.comparing import Comparison
 
 EPILOG = """\b
 Examples:

@@ -18,7 +18,7 @@ def export_verb(
     to: str = typer.Option(
         ...,
         "--to",
-        help="csv, parquet, markdown, latex; png, svg; mlflow, tensorboard, wandb.",
+        help="csv, parquet, markdown, latex; png, svg; mlflow, tensorboard, wandb, openmetrics.",
         metavar="KIND",
     ),
     out: Path = typer.Option(Path("exported"), help="Folder to write into."),

@@ -47,8 +47,8 @@ def run_verb(
     context: typer.Context,
     model: str | None = typer.Argument(
         None,
-        help="A model (trainload models lists them), the path of a torch script, or a run as a "
-        "file: FILE.yaml, whose keys the options here override.",
+        help="A model (trainload models lists them), the path of a torch or Keras script, or a run "
+        "as a file: FILE.yaml, whose keys the options here override.",
         autocompletion=complete_model,
     ),
     arguments: list[str] = typer.Argument(None, help="The script's own arguments, after --."),

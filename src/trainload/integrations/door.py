@@ -8,6 +8,7 @@ from typing import Any
 
 from trainload_worker.errors import WorkerProblem
 from trainload_worker.frameworks.create import create_layer_probe, create_probe
+from trainload_worker.process import script
 from trainload_worker.process.endings import classify
 from trainload_worker.process.events import EventWriter, greet
 from trainload_worker.protocol.spec import TraceSpec
@@ -19,8 +20,22 @@ __all__ = [
     "create_layer_probe",
     "create_probe",
     "greet",
+    "is_measured",
+    "keras_callback",
     "trace_handed",
 ]
+
+
+def is_measured() -> bool:
+    """Whether this process runs a script under `trainload run`, which measures it already."""
+    return script.under_way
+
+
+def keras_callback(keras: Any, probe: Any) -> Any:
+    """A callback of that Keras which tells the probe of a watched training what happens."""
+    from trainload_worker.frameworks.tensorflow.probe import make_callback
+
+    return make_callback(keras, probe.fits)
 
 
 def trace_handed(module: Any, loss: Any, spec: TraceSpec) -> None:

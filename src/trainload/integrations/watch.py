@@ -1,4 +1,4 @@
-"""`trainload.watch`: measures a torch training from inside the process that trains.
+"""`trainload.watch`: measures a training from inside the process that trains.
 
 For notebooks and loops that nobody wants to move into a script. The sampler runs in a process of
 its own, as always; steps and layers are seen from within. Nothing in here ends the training.
@@ -26,7 +26,8 @@ from trainload.record import layout, seal_run
 from trainload.run.recording import Recording, open_recording
 from trainload.run.request import RunRequest
 from trainload.workload import WatchedWorkload
-from trainload_worker.protocol.events import End, PhaseEdge
+from trainload_worker.protocol.events import End, EpochDone, PhaseEdge
+from trainload_worker.protocol.offers import Offer, UnknownFramework, find_offer, list_offers
 from trainload_worker.protocol.outcomes import WorkerOutcome
 from trainload_worker.protocol.spec import LayersSpec
 
@@ -36,13 +37,16 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 class Watch:
     """One watched training; use it as a context manager.
 
-    `path` is the run directory. `step` is needed only where no optimizer of torch is stepped, or
-    where its steps are not the training's.
+    `path` is the run directory. `step` is needed only where neither an optimizer of torch is
+    stepped nor a model of Keras fitted, or where its steps are not the training's.
     """
 
-    def __init__(self, request: RunRequest, model: Any) -> None:
+    def __init__(self, request: RunRequest, model: Any, *, follows: bool = True) -> None:
+        """With `follows=False` steps are not looked for: a tool's own hooks bring them."""
         self._request = request
         self._model = model
+        self._follows = follows
+        self._sees_rows = find_offer(request.framework).script_layers
         self._rank: Rank = find_rank()
         self._recording: Recording | None = None
         self._events: Any = None
@@ -61,7 +65,9 @@ class Watch:
             self._begin()
         except WorkerProblem as error:
             self._close("failed", str(error))
-            raise UsageError(f"trainload.watch needs torch here: {error}") from error
+            raise UsageError(
+                f"trainload.watch needs {self._request.framework} here: {error}"
+            ) from error
         except BaseException as error:
             self._end_probes()
             self._close("failed", f"the watch could not begin: {type(error).__name__}: {error}")
@@ -76,7 +82,7 @@ class Watch:
             greet,
         )
 
-        rank = self._rank.number
+        rank, framework = self._rank.number, self._request.framework
         self._events = EventWriter(str(self.path / layout.events_file(rank)))
         budget = self._request.layer_budget
         spec = None
@@ -84,13 +90,14 @@ class Watch:
             folder = str(self.path.resolve())
             plan = f"{folder}/{layout.WINDOW_PLAN}" if self._rank.count > 1 else None
             spec = LayersSpec(budget, folder, layout.window_form(rank), plan, leads=rank == 0)
-        self._steps, opened = create_probe("torch", self._events)
-        self._layers = create_layer_probe("torch", self._events, spec)
-        greet(self._events, "torch", replace(opened, device="as the program chooses"), ())
+        self._steps, opened = create_probe(framework, self._events, told=True)
+        self._layers = create_layer_probe(framework, self._events, spec)
+        greet(self._events, framework, replace(opened, device="as the program chooses"), ())
         self._events.write(PhaseEdge("script", "begin", time.monotonic()))
         if self._recording is not None:
             self._start_sampler(self._recording)
-        self._steps.attach()
+        if self._follows:
+            self._steps.attach()
         self._layers.attach()
         self._steps.on_backward_step = self._layers.mark_step
         refusal = None if budget is None else self._layers.refusal
@@ -99,14 +106,28 @@ class Watch:
         if self._model is not None and budget is not None:
             self._layers.name_model(self._model)
 
-    def step(self, loss: Any = None) -> None:
+    @property
+    def probe(self) -> Any:
+        """What sees the steps; for hooks of other tools. None before the block is entered."""
+        return self._steps
+
+    def note_epoch(self, epoch: EpochDone) -> None:
+        """Keeps an epoch that somebody else saw end."""
+        if self._events is not None:
+            self._events.write(epoch)
+
+    def step(self, loss: Any = None, examples: int | None = None) -> None:
         """Ends a step here; from the first call on, optimizers no longer do.
 
-        `loss` is a number or a tensor; a tensor on a device is not waited for.
+        `loss` is a number or a tensor; a tensor on a device is not waited for. `examples` is how
+        many rows the step trained on; in torch they are seen without it.
         """
         if self._steps is None:
             raise UsageError("step() belongs inside the with block of trainload.watch")
-        self._steps.mark_step(loss)
+        if self._sees_rows:
+            self._steps.mark_step(loss)
+        else:
+            self._steps.mark_step(loss, examples)
         if self._request.layer_budget is not None:
             self._layers.mark_step()
 
@@ -129,6 +150,11 @@ class Watch:
         else:
             ending = classify(error, "script")
             self._close(ending.outcome, ending.reason)
+
+    def break_off(self, reason: str) -> None:
+        """Ends the record where nobody told how the training ended."""
+        self._end_probes()
+        self._close("interrupted", reason)
 
     def _end_probes(self) -> None:
         for probe in (self._layers, self._steps):
@@ -196,11 +222,15 @@ def watch(
     layers: bool = True,
     layer_budget: float = 0.03,
     rate_hz: float = 10.0,
+    framework: str | None = None,
+    follows: bool = True,
 ) -> Watch:
-    """Measures the torch training inside its `with` block and leaves one run directory.
+    """Measures the training inside its `with` block and leaves one run directory.
 
     `name` names the run; `config` is kept with it; `model` helps to name layers where parts of a
-    model are called on their own. UsageError for values that make no sense.
+    torch model are called on their own. `framework` is by default the first of torch, tensorflow
+    and jax that is imported, else the first that is installed. UsageError for values that make no
+    sense.
     """
     for word, value in (("layer_budget", layer_budget), ("rate_hz", rate_hz)):
         if not isinstance(value, int | float) or isinstance(value, bool):
@@ -211,7 +241,9 @@ def watch(
         kept = json.loads(json.dumps(dict(config or {}), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise UsageError(f"config must be values that JSON can hold: {error}") from None
-    if model is not None and not callable(getattr(model, "named_modules", None)):
+    offer = _find_watched(framework)
+    traced = layers and offer.script_layers
+    if model is not None and traced and not callable(getattr(model, "named_modules", None)):
         raise UsageError(f"model must be a torch module, not {type(model).__name__}")
     machine = read_machine()
     request = RunRequest(
@@ -219,8 +251,28 @@ def watch(
         machine=machine,
         setting=resolve_setting(None, None, machine),
         out=Path(out),
+        framework=offer.name,
         rate_hz=rate_hz,
         check_overhead=False,
-        layer_budget=layer_budget if layers else None,
+        layer_budget=layer_budget if traced else None,
     )
-    return Watch(request, model)
+    return Watch(request, model, follows=follows)
+
+
+def _find_watched(name: str | None) -> Offer:
+    """The framework by its name, else the one that this process uses or could use."""
+    able = [offer for offer in list_offers() if offer.told_steps]
+    if name is not None:
+        known = ", ".join(offer.name for offer in able)
+        try:
+            found = find_offer(name)
+        except UnknownFramework:
+            raise UsageError(f"framework {name!r}: trainload.watch knows {known}") from None
+        if found not in able:
+            raise UsageError(f"framework {name!r}: trainload.watch knows {known}")
+        return found
+    for offer in able:
+        if any(module in sys.modules for module in offer.modules):
+            return offer
+    found_spec = importlib.util.find_spec
+    return next((one for one in able if found_spec(one.modules[0]) is not None), able[0])

@@ -78,6 +78,8 @@ class RunRequest:
             raise UsageError(
                 f"--loader native: {self.framework} has no loader of its own; use cache"
             )
+        if isinstance(self.workload, ScriptWorkload):
+            self._check_script()
         if self.save and not isinstance(self.workload, Workload):
             raise UsageError("--save is for the built-in models; a script saves what it likes")
         if self.layer_budget is not None and not 0 < self.layer_budget < 1:
@@ -86,6 +88,15 @@ class RunRequest:
             )
         if self.timeout_s is not None and not 0 < self.timeout_s < float("inf"):
             raise UsageError(f"--timeout {self.timeout_s:g}: must be above 0 seconds")
+
+    def _check_script(self) -> None:
+        """UsageError where nothing of the framework says what a script's steps are."""
+        if not find_framework(self.framework).scripts:
+            able = " and ".join(offer.name for offer in list_offers() if offer.scripts)
+            raise UsageError(
+                f"--framework {self.framework}: only scripts of {able} are measured as they stand; "
+                "put `step = trainload.watch_step(step)` into it and start it with python"
+            )
 
     def _check_ranks(self, batch_size: int) -> None:
         """UsageError where a built-in model cannot be trained by so many processes."""

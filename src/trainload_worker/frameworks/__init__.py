@@ -8,7 +8,8 @@
     loader          its own input pipeline, where the offer has `native_loader`
     tracer          its profiler around single steps, where the offer has `graph_layers`
     profile         what that profiler wrote, where it takes a file to read it
-    probe, layers   steps and layers of a user's script, where the offer has `scripts`
+    probe           steps of a user's program, where the offer has `told_steps` or `scripts`
+    layers          layers of a user's script, where the offer has `script_layers`
     fake_step/      operations of a step that is not run, where the offer has `op_trace`
     sweep/          a device's kernels timed, where the offer has `sweep`
     limits/         what trainings and kernels reach here, where the offer has `limits`

@@ -48,10 +48,15 @@ def leave_ranks(backend: KeptBackend, spec: TrainSpec) -> None:
         cast("RankedBackend", backend).leave()
 
 
-def create_probe(framework: str, events: EventWriter) -> tuple[StepSeer, Opened]:
-    """The probe for scripts of that framework, which it imports; FrameworkError if it cannot."""
+def create_probe(
+    framework: str, events: EventWriter, *, told: bool = False
+) -> tuple[StepSeer, Opened]:
+    """The probe for programs of that framework; FrameworkError where it cannot be imported.
+
+    `told`: the program may tell its steps itself, so that nothing has to be seen.
+    """
     offer = _find(framework)
-    if not offer.scripts:
+    if not offer.scripts and not (told and offer.told_steps):
         known = _names(one for one in offers.list_offers() if one.scripts)
         raise SpecError(f"scripts of {framework!r} cannot be watched; this worker knows {known}")
     module = _import(offer, "probe")

@@ -14,6 +14,8 @@ from types import ModuleType, TracebackType
 
 from trainload_worker.protocol.spec import ScriptSpec
 
+under_way = False
+"""Whether this process runs a user's script under the driver's eyes."""
 _DEPTH = 1000
 """Python's own limit of recursion, under which our last words are written."""
 
@@ -23,6 +25,8 @@ def run_script(spec: ScriptSpec) -> None:
 
     What it raises passes through, SystemExit too: it is the outcome of the run.
     """
+    global under_way
+    under_way = True
     sys.argv = [spec.path, *spec.arguments]
     # As `python script.py` does: the script's own folder comes first.
     sys.path.insert(0, os.path.dirname(spec.path))

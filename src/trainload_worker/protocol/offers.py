@@ -56,6 +56,8 @@ class Offer:
     """Those that built-in models can be trained in."""
     scripts: bool = False
     """Whether the steps of a user's unchanged script can be timed (`probe.py`)."""
+    told_steps: bool = False
+    """Whether a program's steps can be recorded, those at least that it tells (`probe.py`)."""
     script_layers: bool = False
     """Whether layers are told apart in any program, built-in models included (`layers.py`)."""
     graph_layers: Tuple[str, ...] = ()

@@ -53,7 +53,7 @@ class ReturnClock:
 class WaitingClock:
     """A thread calls `wait` with what `mark` was given, in order, then `read` for the loss."""
 
-    def __init__(self, wait: Callable[[Any], Any], read: Callable[[Any], float]) -> None:
+    def __init__(self, wait: Callable[[Any], Any], read: Callable[[Any], float | None]) -> None:
         self._wait, self._read = wait, read
         self._pending: queue.Queue[Any] = queue.Queue()
         self._room = threading.Semaphore(STEPS_AHEAD)

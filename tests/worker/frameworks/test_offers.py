@@ -36,7 +36,7 @@ def offered_parts(offer: Offer) -> dict[str, bool]:
         **dict.fromkeys(TRAINING, offer.trains),
         "loader": offer.native_loader is not None,
         "tracer": bool(offer.graph_layers),
-        "probe": offer.scripts,
+        "probe": offer.scripts or offer.told_steps,
         "layers": offer.script_layers,
         "limits": offer.limits,
         "fake_step": offer.op_trace,

@@ -66,6 +66,11 @@ class Estimates:
         said = ", ".join(f"{_name(one)} {one.verdict}" for one in self.estimates)
         return f"<Estimates {self.estimates[0].title}: {said}>"
 
+    def _repr_html_(self) -> str:
+        from trainload.report.cards import render_ranking_card
+
+        return render_ranking_card(self.estimates[0].head, [_row(one) for one in self.estimates])
+
 
 def rank_estimates(estimates: Sequence[Estimate]) -> Estimates:
     """Those that fit first, then by the room left; equals stay in the order asked for."""

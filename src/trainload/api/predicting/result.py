@@ -114,6 +114,11 @@ class Prediction:
         said = self.missing if self.step_s is None else f"{self.step_s.value:.4g} s a step"
         return f"<Prediction {self.title} on {self.device.name}: {said}>"
 
+    def _repr_html_(self) -> str:
+        from trainload.report.cards import render_predictions_card
+
+        return render_predictions_card([self])
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Predictions:
@@ -148,6 +153,11 @@ class Predictions:
         """Each device with its step's time."""
         said = ", ".join(one.device.name for one in self.predictions)
         return f"<Predictions {self.predictions[0].title}: {said}>"
+
+    def _repr_html_(self) -> str:
+        from trainload.report.cards import render_predictions_card
+
+        return render_predictions_card(self.predictions)
 
 
 def rank_predictions(predictions: Sequence[Prediction]) -> Predictions:

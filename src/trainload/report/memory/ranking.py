@@ -13,7 +13,7 @@ from trainload.estimate.memory.fit import Verdict
 from trainload.report.memory.wording import render_chance
 from trainload.units import MISSING, render_bytes, render_seconds
 
-_TITLES = ("device", "", "needs", "offers", "left", "runs out", "at best a step")
+TITLES = ("device", "", "needs", "offers", "left", "runs out", "at best a step")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ def render_ranking(head: str, rows: Sequence[DeviceRow]) -> str:
         _said(rows),
         head,
         "",
-        render_columns(_TITLES, [_cells(row) for row in rows], {2, 3, 4}),
+        render_columns(TITLES, [render_cells(row) for row in rows], {2, 3, 4}),
     ]
     missing = dict.fromkeys(row.missing for row in rows if row.missing)
     lines += [f"  no step was traced: {text}" for text in missing]
@@ -59,7 +59,8 @@ def _said(rows: Sequence[DeviceRow]) -> str:
     return said + (f"; too close to call: {', '.join(close)}" if close else "")
 
 
-def _cells(row: DeviceRow) -> tuple[str, ...]:
+def render_cells(row: DeviceRow) -> tuple[str, ...]:
+    """The cells of one device, under TITLES."""
     left = MISSING
     if row.left_bytes is not None:
         left = ("-" if row.left_bytes < 0 else "") + render_bytes(abs(row.left_bytes))

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         def emission(self) -> Emission | Lacking | None: ...
 
 
-_TITLES = (
+TITLES = (
     "device", "", "a step", "range", "examples/s", "training", "energy", "money", "held by", "tier",
 )  # fmt: skip
 _LIMITS = {
@@ -75,7 +75,7 @@ _LIMITS = {
 
 def render_prediction(done: Predicted, layers: int) -> str:
     """Whether it fits first, then time, training, energy, what they rest on, and layers."""
-    lines = [_fits(done), _head(done), ""]
+    lines = [_fits(done), render_title(done), ""]
     step = done.step
     if step is None:
         return "\n".join([*lines, f"no time is predicted: {done.missing}"])
@@ -105,8 +105,8 @@ def render_predictions(found: Sequence[Predicted]) -> str:
     """What is trained, and a table, fastest first."""
     fitting = [one.device.name for one in found if one.verdict == "fits"]
     said = f"fits {', '.join(fitting)}" if fitting else f"surely fits none of {len(found)} devices"
-    lines = [said, _head(found[0], with_device=False), ""]
-    lines.append(render_columns(_TITLES, [_cells(one) for one in found], {2, 4, 6, 7}))
+    lines = [said, render_title(found[0], with_device=False), ""]
+    lines.append(render_columns(TITLES, [render_cells(one) for one in found], {2, 4, 6, 7}))
     missing = [one.missing for one in found if one.missing]
     lines += [f"  {one.device.name}: {one.missing}" for one in found if one.missing]
     why = dict.fromkeys(one.step.why for one in found if one.step is not None)
@@ -143,7 +143,8 @@ def _fits(done: Predicted) -> str:
     return render_verdict(done.memory) or f"not known whether it fits: {done.memory.missing}"
 
 
-def _head(done: Predicted, *, with_device: bool = True) -> str:
+def render_title(done: Predicted, *, with_device: bool = True) -> str:
+    """What is trained, and on what, in one line."""
     head = render_head(done.title, done.choice)
     if done.precision == "tf32":
         head = head.replace("float32", "tf32", 1)
@@ -189,10 +190,11 @@ def _layers(step: StepPrediction, count: int) -> list[str]:
     return [said, render_columns(titles, rows, {1, 2, 3, 4, 5})]
 
 
-def _cells(one: Predicted) -> tuple[str, ...]:
+def render_cells(one: Predicted) -> tuple[str, ...]:
+    """The cells of one device, under TITLES."""
     step = one.step
     if step is None:
-        return (one.device.name, one.verdict, *[MISSING] * (len(_TITLES) - 2))
+        return (one.device.name, one.verdict, *[MISSING] * (len(TITLES) - 2))
     speed, energy, cost = one.examples_per_s, one.training_energy_j, one.cost
     joules = MISSING if step.energy_j is None else f"{_number(step.energy_j.value)} J"
     return (

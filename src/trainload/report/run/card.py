@@ -2,12 +2,11 @@
 
 from trainload.analyse import RunSummary
 from trainload.record import Manifest
+from trainload.report.cards import CELL
 from trainload.report.markup import escape
 from trainload.report.run.headline import time_rows
 from trainload.report.run.rows import quality_rows, title_of
 from trainload.report.wording import render_outcome
-
-_CELL = 'style="text-align:left;padding:0 1em 0 0"'
 
 
 def render_card(manifest: Manifest, summary: RunSummary) -> str:
@@ -15,7 +14,7 @@ def render_card(manifest: Manifest, summary: RunSummary) -> str:
     reason = f": {summary.reason}" if summary.reason else ""
     head = f"<b>{escape(title_of(manifest))}</b> {escape(render_outcome(summary.outcome) + reason)}"
     rows = "".join(
-        f"<tr><th {_CELL}>{escape(name)}</th><td {_CELL}>{escape(value)}</td></tr>"
+        f"<tr><th {CELL}>{escape(name)}</th><td {CELL}>{escape(value)}</td></tr>"
         for name, value in [*time_rows(summary), *quality_rows(summary, manifest)]
     )
     warnings = "".join(f"<li>{escape(text)}</li>" for text in summary.warnings)

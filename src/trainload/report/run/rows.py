@@ -112,16 +112,23 @@ def render_source_energy(
 def quality_rows(summary: RunSummary, manifest: Manifest) -> list[Row]:
     """Scores of the last and the best epoch; one row saying so where there are none."""
     if isinstance(manifest.workload, RecordedScript | RecordedWatch):
-        return [loss_row(summary)]
+        # Most tell no epochs; Keras and the callbacks of trainers do.
+        return [loss_row(summary), *_epoch_rows(summary)]
     before = course_rows(manifest)
     if summary.final is None:
         return [*before, ("quality", "no epoch finished")]
     if manifest.task == "validate":
         return [*before, ("scores", render_score(summary.final))]
-    rows = [*before, (f"last epoch ({summary.final.epoch + 1})", render_score(summary.final))]
-    if summary.best is not None:
-        rows.append((f"best epoch ({summary.best.epoch + 1})", render_score(summary.best)))
-    return rows
+    return [*before, *_epoch_rows(summary)]
+
+
+def _epoch_rows(summary: RunSummary) -> list[Row]:
+    told = (("last", summary.final), ("best", summary.best))
+    return [
+        (f"{which} epoch ({score.epoch + 1})", render_score(score))
+        for which, score in told
+        if score is not None
+    ]
 
 
 def course_rows(manifest: Manifest) -> list[Row]:

@@ -12,4 +12,5 @@ OFFER = Offer(
     # XLA's pool on the CPU; there is no option for it.
     thread_variables=("NPROC",),
     graph_layers=("cpu", "cuda"),
+    told_steps=True,
 )

@@ -1,1 +1,2 @@
-"""TensorFlow with Keras 3. Its own file: `owners` says whose an operation is."""
+"""TensorFlow with Keras 3. Its own files: `owners` says whose an operation is, `fits` follows
+a script's `fit`."""

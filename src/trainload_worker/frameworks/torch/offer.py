@@ -11,6 +11,7 @@ OFFER = Offer(
     modules=("torch",),
     precisions=("float32", "bf16", "fp16"),
     scripts=True,
+    told_steps=True,
     script_layers=True,
     graph_layers=("cpu", "cuda"),
     native_loader=NativeLoader(
