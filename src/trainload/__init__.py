@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trainload.api.loading import Run, Runs, load, load_all
     from trainload.api.predicting import Prediction, Predictions, predict
     from trainload.api.ranking import rank
+    from trainload.api.recommending import Recommended, recommend
     from trainload.api.running import run
     from trainload.integrations.watch import watch
 
@@ -33,6 +34,7 @@ __all__ = [
     "Estimates",
     "Prediction",
     "Predictions",
+    "Recommended",
     "Run",
     "Runs",
     "__version__",
@@ -45,6 +47,7 @@ __all__ = [
     "load_all",
     "predict",
     "rank",
+    "recommend",
     "run",
     "watch",
 ]
@@ -54,6 +57,7 @@ _PLACES = {
     "Estimates": "trainload.api.estimating",
     "Prediction": "trainload.api.predicting",
     "Predictions": "trainload.api.predicting",
+    "Recommended": "trainload.api.recommending",
     "Run": "trainload.api.loading",
     "Runs": "trainload.api.loading",
     "compare": "trainload.api.comparing",
@@ -64,7 +68,7 @@ _PLACES = {
     "rank": "trainload.api.ranking",
     "watch": "trainload.integrations.watch",
 }
-_ROOMS = ("errors", "estimate", "predict", "run")
+_ROOMS = ("errors", "estimate", "predict", "recommend", "run")
 """Modules of that very name; all but `errors` are rooms that can be called."""
 
 

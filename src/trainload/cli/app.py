@@ -57,6 +57,7 @@ _VERBS = (
     "env",
     "estimate",
     "predict",
+    "recommend",
     "scorecard",
     "devices",
     "calibrate",
