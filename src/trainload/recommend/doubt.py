@@ -103,8 +103,7 @@ def _measurement(first: Plan, rivals: Sequence[Plan], objective: Objective) -> s
         else f"would leave {rest} of {len(rivals)} open"
     )
     if both < rest:
-        said += f"; that and of the others {both}" if both else "; that and of the others none"
-        return f"{text} {said}"
+        return f"{text} {said}, calibrating the others as well {both or 'none'}"
     return f"{text} {said}: then a few steps on each decide, trainload run there"
 
 

@@ -62,14 +62,17 @@ def _deadline(plan: Plan, limit: float | None) -> Miss | None:
     hours = plan.hours.value
     if limit is None or hours <= limit:
         return None
-    times = "" if limit <= 0 else f", {number_words(hours / limit)} times"
+    if limit <= 0:
+        said = "and no time is given"
+    elif hours < 1.1 * limit:
+        said = f"{hours_words(hours - limit)} above the deadline of {hours_words(limit)}"
+    else:
+        said = f"{number_words(hours / limit)} times the deadline of {hours_words(limit)}"
     return Miss(
         demand="deadline",
         value=hours,
         limit=limit,
-        reason=f"takes {hours_words(hours)}{times} the deadline of {hours_words(limit)}"
-        if times
-        else f"takes {hours_words(hours)} and no time is given",
+        reason=f"takes {hours_words(hours)}, {said}",
     )
 
 

@@ -33,7 +33,7 @@ from trainload.units import render_bytes
 if TYPE_CHECKING:
     from trainload.api.predicting.costs import Terms
     from trainload.api.recommending.candidates import Candidate
-    from trainload.estimate.memory.device import DeviceMemory
+    from trainload.estimate.memory.device import Target
     from trainload.hardware.catalogue import Device
     from trainload.predict.limits import Limits
     from trainload.predict.types import StepPrediction
@@ -84,15 +84,22 @@ class Planner:
         self._training = training
         self._terms = terms
         self._predictors = Predictors()
+        self._host: Target = "cpu"
 
     def keys(self, candidates: Sequence[Candidate]) -> list[Key]:
-        """Every trace that the candidates ask for."""
+        """Every trace that the candidates ask for.
+
+        A processor among GPUs is judged by their trace: one of its own takes as long as theirs.
+        """
         found: dict[Key, None] = {}
+        targets = {find_device_memory(one.device).target for one in candidates}
+        own = targets == {"cpu"} or any(one.owned for one in candidates)
+        self._host = "cpu" if own else "cuda"
         for one in candidates:
             limits = limits_of(one.device)
             if limits is not None:
                 for precision in self._precisions(limits):
-                    found[_key(one.device, precision)] = None
+                    found[self._key(one.device, precision)] = None
         return list(found)
 
     def plans(self, candidate: Candidate) -> Iterator[Plan | Unfit]:
@@ -162,13 +169,20 @@ class Planner:
         half = next((name for name, dtype in _HALF.items() if dtype in limits.peaks), None)
         return (full,) if half is None else (half, full)
 
+    def _key(self, device: Device, precision: str) -> Key:
+        target = find_device_memory(device).target
+        return (
+            self._host if target == "cpu" else target,
+            "bf16" if precision in _HALF else "float32",
+            False,
+        )
+
     def _fit(self, candidate: Candidate, precision: str, count: int) -> _Fit:
         """The largest share of a step that surely fits; recomputed only where nothing else does."""
-        key = _key(candidate.device, precision)
+        key = self._key(candidate.device, precision)
         best = self._fit_as(candidate, key, count)
-        if best.chance is None or best.chance <= LEAST_CHANCE or key[0] == "cpu":
-            return best
-        if self._steps.fixed:
+        enough = best.chance is None or best.chance <= LEAST_CHANCE
+        if enough or self._steps.fixed or find_device_memory(candidate.device).target == "cpu":
             return best
         again = self._fit_as(candidate, (key[0], key[1], True), count)
         return again if (again.chance or 0.0) < best.chance else best
@@ -180,7 +194,7 @@ class Planner:
         room = memory.room
         best: _Fit | None = None
         for size, portions in self._shares(count):
-            fit = self._judge(memory, room, key, size, portions)
+            fit = self._judge(room, key, size, portions)
             best = fit if best is None or (fit.chance or 0) < (best.chance or 0) else best
             if fit.chance is None or fit.chance <= LEAST_CHANCE:
                 return fit
@@ -207,10 +221,8 @@ class Planner:
                 return
             portions *= 2
 
-    def _judge(
-        self, memory: DeviceMemory, room: MemoryRoom, key: Key, size: int, portions: int
-    ) -> _Fit:
-        least = self._steps.least_bytes(key, memory, size, portions=portions > 1)
+    def _judge(self, room: MemoryRoom, key: Key, size: int, portions: int) -> _Fit:
+        least = self._steps.least_bytes(key, size, portions=portions > 1)
         needed = room.spread.around(least, room.spread.needed) + room.overhead
         return _Fit(
             key=key,
@@ -294,11 +306,6 @@ class Planner:
             nearest=step.nearest,
             owned=candidate.owned,
         )
-
-
-def _key(device: Device, precision: str) -> Key:
-    target = find_device_memory(device).target
-    return target, "bf16" if precision in _HALF else "float32", False
 
 
 def _need(fit: _Fit) -> int:

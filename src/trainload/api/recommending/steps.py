@@ -1,7 +1,8 @@
 """The step in every precision and at any batch, from a few traces; memory and works of each.
 
 One trace serves all GPUs: it makes the choices of an H200, whose attention is as fused as that of
-the others. Traces through `estimating.tracing`; predicts nothing.
+the others and whose workspaces are the largest. Traces through `estimating.tracing`; predicts
+nothing.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ OWN = "its own"
 """The precision of a script or module, which nobody else chooses."""
 FREE_BATCH = 32
 """Traced where the batch is free."""
+NEEDED_WITHIN = 0.02
+"""Share of the need that it is found within: finer takes longer than all predictions."""
 Key = tuple["Target", str, bool]
 """Target, traced precision, whether blocks are recomputed."""
 
@@ -63,7 +66,7 @@ class Steps:
         self._traced: dict[tuple[Key, int], Traced | TrainloadError] = {}
         self._scaled: dict[Key, ScaledTrace | None] = {}
         self._works: dict[tuple[Key, str, int], list[Work]] = {}
-        self._least: dict[tuple[Key, tuple[int, int], int, bool], int] = {}
+        self._least: dict[tuple[Key, int, bool], int] = {}
         self._ram: dict[tuple[Key, int], Span] = {}
         self.parameters = 0
         self.notes: tuple[str, ...] = ()
@@ -122,6 +125,7 @@ class Steps:
 
     def _scale(self, key: Key) -> ScaledTrace | None:
         if key not in self._scaled:
+            self.prepare([key])
             once, twice = (self._traced[key, n * self._base] for n in (1, 2))
             self._scaled[key] = (
                 match_traces(once.events, twice.events, self._base)
@@ -143,17 +147,26 @@ class Steps:
             self._works[where] = works
         return self._works[where]
 
-    def least_bytes(self, key: Key, memory: DeviceMemory, size: int, *, portions: bool) -> int:
-        """The least that the allocator needs of a GPU; with portions while gradients add up."""
-        # The workspaces of cuBLAS differ between Hopper and everything else.
-        kind = (9, 0) if memory.capability[0] == 9 else (8, 0)
-        where = key, kind, 1 if self.fixed else size, portions
+    def least_bytes(self, key: Key, size: int, *, portions: bool) -> int:
+        """The least that the allocator needs of a GPU; with portions while gradients add up.
+
+        Worked out for the two traced batches, and a straight line through them for others.
+        """
+        if self.fixed or self._scale(key) is None:
+            return self._worked_out(key, size, portions)
+        once, twice = (self._worked_out(key, n * self._base, portions) for n in (1, 2))
+        above = (size - self._base) / self._base
+        return max(round(once + above * (twice - once)), 1)
+
+    def _worked_out(self, key: Key, size: int, portions: bool) -> int:
+        where = key, 1 if self.fixed else size, portions
         if where not in self._least:
             events = self.events(key, size)
             if portions:
                 events = accumulate(events)
-            inside = remembered(memory.temporaries_of)
-            self._least[where] = needed_bytes(events, inside, replay_trace(events, inside))
+            inside = remembered(_memory_of(key[0]).temporaries_of)
+            free = replay_trace(events, inside)
+            self._least[where] = needed_bytes(events, inside, free, within=NEEDED_WITHIN)
         return self._least[where]
 
     def ram(self, key: Key, size: int) -> Span:
