@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,13 +19,22 @@ from trainload.api.recommending.candidates import Candidates, find_candidates
 from trainload.api.recommending.result import Recommended
 from trainload.checked import Bounds, check_value, suggest
 from trainload.errors import MissingPart, UsageError
+from trainload.predict.money import Lacking
 from trainload.recommend.types import OBJECTIVES, Demand, Objective, Unfit
 
 if TYPE_CHECKING:
+    from trainload.api.recommending.candidates import Candidate
+    from trainload.api.recommending.plans import Planner
     from trainload.hardware.catalogue import Device
+    from trainload.recommend.types import Plan, Recommendation
     from trainload.workload import Optimizer
     from trainload_worker.protocol.training import OptimizerName
 
+FEW = 12
+"""Candidates up to which recomputing is tried for each that lacks memory; with more only where
+nothing else is left."""
+HALF_FROM = (7, 0)
+"""The capability from which on GPUs have matrix units in half precision."""
 USUAL_EXAMPLES = 10**6
 """What figures are of where nobody says how long the training is."""
 _Many = Annotated[int, Bounds(low=1, high=10**12)]
@@ -150,14 +159,17 @@ def _answer(
     planner = Planner(traced, training, terms)
     if asked.known:
         traced.prepare(planner.keys(asked.known))
-    plans, unfit = [], []
-    for candidate in asked.known:
-        for one in planner.plans(candidate):
-            if isinstance(one, Unfit):
-                unfit.append(one)
-            else:
-                plans.append(one)
-    told = [*notes, *traced.notes]
+    plans, unfit = _planned(planner, asked.known)
+    found = recommend_plans(plans, unfit, demand)
+    small = {one.device.name for one in unfit if one.demand == "memory"}
+    if small and (not found.choices or len(asked.known) <= FEW):
+        planner.recomputes = True
+        again = [one for one in asked.known if one.device.name in small]
+        more, still = _planned(planner, again)
+        plans = [*(one for one in plans if one.device.name not in small), *more]
+        unfit = [*(one for one in unfit if one.device.name not in small), *still]
+        found = recommend_plans(plans, unfit, demand)
+    told = [*notes, *traced.notes, *_doubtful(found)]
     if all(one is None for one in length):
         told.append(
             "the training's length is not named: figures are of "
@@ -172,10 +184,49 @@ def _answer(
         examples=examples,
         epochs=turns if examples is not None else None,
         steps=named,
-        found=recommend_plans(plans, unfit, demand),
+        found=found,
         unknown=asked.unknown,
         notes=tuple(dict.fromkeys(told)),
     )
+
+
+def _planned(planner: Planner, candidates: Sequence[Candidate]) -> tuple[list[Plan], list[Unfit]]:
+    plans: list[Plan] = []
+    unfit: list[Unfit] = []
+    for candidate in candidates:
+        for one in planner.plans(candidate):
+            if isinstance(one, Unfit):
+                unfit.append(one)
+            else:
+                plans.append(one)
+    return plans, unfit
+
+
+def _doubtful(found: Recommendation) -> Iterator[str]:
+    """What the figures of some choices do not hold."""
+    plans = [one.plan for one in found.choices]
+    lacking = {
+        one.device.name: None
+        for one in plans
+        if (one.device.capability or (0, 0)) >= HALF_FROM
+        and not any(map(one.device.value, ("bf16_flop_per_s", "fp16_flop_per_s")))
+    }
+    if lacking:
+        yield (
+            "counted in float32 alone, since the catalogue states no half-precision peak: "
+            + ", ".join(lacking)
+        )
+    several = {
+        one.name: None
+        for one in plans
+        if not isinstance(one.cost, Lacking)
+        and one.cost.offer is not None
+        and one.cost.offer.machines > 1
+    }
+    if several:
+        yield (
+            "rented as several machines, whose link is not the predicted one: " + ", ".join(several)
+        )
 
 
 def _demand(

@@ -85,6 +85,8 @@ class Planner:
         self._terms = terms
         self._predictors = Predictors()
         self._host: Target = "cpu"
+        self.recomputes = False
+        """Whether blocks may be recomputed where nothing else fits: that takes further traces."""
 
     def keys(self, candidates: Sequence[Candidate]) -> list[Key]:
         """Every trace that the candidates ask for.
@@ -138,7 +140,8 @@ class Planner:
             return
         if tried:
             least = min(tried, key=lambda one: _need(one))
-            how = "" if self._steps.fixed else " for a single example with blocks recomputed"
+            how = "" if self._steps.fixed else " for a single example"
+            how += " with blocks recomputed" if least.key[2] else ""
             yield Unfit(
                 device=device,
                 count=count,
@@ -181,8 +184,9 @@ class Planner:
         """The largest share of a step that surely fits; recomputed only where nothing else does."""
         key = self._key(candidate.device, precision)
         best = self._fit_as(candidate, key, count)
-        enough = best.chance is None or best.chance <= LEAST_CHANCE
-        if enough or self._steps.fixed or find_device_memory(candidate.device).target == "cpu":
+        if best.chance is None or best.chance <= LEAST_CHANCE or not self.recomputes:
+            return best
+        if self._steps.fixed or find_device_memory(candidate.device).target == "cpu":
             return best
         again = self._fit_as(candidate, (key[0], key[1], True), count)
         return again if (again.chance or 0.0) < best.chance else best

@@ -35,6 +35,9 @@ OWN = "its own"
 """The precision of a script or module, which nobody else chooses."""
 FREE_BATCH = 32
 """Traced where the batch is free."""
+SMALL_BATCH = 4
+"""Traced as well where a step at the batch itself is done otherwise than at half of it, as with
+tensors too large for 32-bit indices."""
 NEEDED_WITHIN = 0.02
 """Share of the need that it is found within: finer takes longer than all predictions."""
 Key = tuple["Target", str, bool]
@@ -59,7 +62,8 @@ class Steps:
         """Whether batch and precision are the code's own."""
         self._optimizer = optimizer
         whole = batch_size or FREE_BATCH
-        self._base = max(1, whole // 2)
+        self._usual_base = max(1, whole // 2)
+        self._bases: dict[Key, int] = {}
         self._python = python
         self._limit_s = limit_s
         self._show = show
@@ -75,7 +79,8 @@ class Steps:
         """Trace all of them, two at a time; TrainloadError where none can be traced."""
         wanted: dict[Target, dict[str, tuple[Key, int]]] = {}
         for key in keys:
-            sizes = (1,) if self.fixed else (self._base, 2 * self._base)
+            base = self._bases.get(key, self._usual_base)
+            sizes = (1,) if self.fixed else (base, 2 * base)
             for size in sizes:
                 if (key, size) not in self._traced:
                     again = ", recomputed" if key[2] else ""
@@ -124,15 +129,22 @@ class Steps:
         return found.events
 
     def _scale(self, key: Key) -> ScaledTrace | None:
+        """Two traces as one for any batch; None where they differ in structure."""
         if key not in self._scaled:
-            self.prepare([key])
-            once, twice = (self._traced[key, n * self._base] for n in (1, 2))
-            self._scaled[key] = (
-                match_traces(once.events, twice.events, self._base)
-                if isinstance(once, Traced) and isinstance(twice, Traced)
-                else None
-            )
+            found = self._match(key)
+            if found is None and self._usual_base > SMALL_BATCH:
+                self._bases[key] = SMALL_BATCH
+                found = self._match(key)
+            self._scaled[key] = found
         return self._scaled[key]
+
+    def _match(self, key: Key) -> ScaledTrace | None:
+        self.prepare([key])
+        base = self._bases.get(key, self._usual_base)
+        once, twice = (self._traced[key, n * base] for n in (1, 2))
+        if not isinstance(once, Traced) or not isinstance(twice, Traced):
+            return None
+        return match_traces(once.events, twice.events, base)
 
     def works(self, key: Key, precision: str, size: int) -> list[Work]:
         """The operations of a step of so many examples; fp16 is the trace of bf16 in that type."""
@@ -152,11 +164,12 @@ class Steps:
 
         Worked out for the two traced batches, and a straight line through them for others.
         """
-        if self.fixed or self._scale(key) is None:
+        scaled = None if self.fixed else self._scale(key)
+        if scaled is None:
             return self._worked_out(key, size, portions)
-        once, twice = (self._worked_out(key, n * self._base, portions) for n in (1, 2))
-        above = (size - self._base) / self._base
-        return max(round(once + above * (twice - once)), 1)
+        base = scaled.batch_size
+        once, twice = (self._worked_out(key, n * base, portions) for n in (1, 2))
+        return max(round(once + (size - base) / base * (twice - once)), 1)
 
     def _worked_out(self, key: Key, size: int, portions: bool) -> int:
         where = key, 1 if self.fixed else size, portions

@@ -63,8 +63,10 @@ def render_answer(done: RecommendedLike) -> str:
     winner = done.found.winner
     if winner is None:
         nearest = done.found.nearest
+        if not nearest and not done.found.rejected:
+            return "nothing can be recommended: the catalogue holds no candidate"
         if not nearest:
-            return "nothing keeps to the demands, and nothing can be said to come near"
+            return "nothing keeps to the demands, and by how much is not known"
         first = nearest[0]
         return (
             f"nothing keeps to the demands; nearest is {first.name}: {'; '.join(first.missed_by)}"
