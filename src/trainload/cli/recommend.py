@@ -16,6 +16,7 @@ Examples:
   trainload recommend resnet50 --examples 50000 --epochs 20 --candidates laptop
   trainload recommend my.py:build --batch 32 --steps 50000 --candidates 8xt4,1xh100-sxm
   trainload recommend resnet18 --examples 50000 --max-power 15 --objective energy
+  trainload recommend runs/mlp-20260101-120000 --here
   trainload recommend --script train.py --steps 10000 --budget 50 --spot -- --its arguments"""
 
 
@@ -73,6 +74,9 @@ def recommend_verb(
     python: str | None = typer.Option(
         None, help="Interpreter that has torch; default its environment."
     ),
+    here: bool = typer.Option(
+        False, "--here", help="How to set it on this machine, in place of which hardware to take."
+    ),
     most: int = typer.Option(10, help="Choices and rejections to show.", min=1),
     classes: int | None = typer.Option(None, help="Classes to tell apart."),
     input_shape: str | None = typer.Option(
@@ -91,7 +95,7 @@ def recommend_verb(
     overlap, and why each other candidate is none. Where nothing keeps to the demands it says what
     comes nearest, and ends with status 0 all the same.
     """
-    from trainload.api.recommending import recommend
+    from trainload.api.recommending import recommend, recommend_here
     from trainload.cli.progress import ProgressLine
     from trainload.errors import UsageError
 
@@ -102,7 +106,22 @@ def recommend_verb(
     options = model_options(model, script, arguments or [], classes, input_shape, words)
     if script is not None:
         arguments = [*([model] if model else []), *(arguments or [])]
-    said: dict[str, Any] = {"optimizer": optimizer, "momentum": momentum, "objective": objective}
+    code: dict[str, Any] = {
+        "script": True if script is not None else None,
+        "arguments": arguments or [],
+        "python": python,
+        "limit_s": limit_s,
+        "optimizer": optimizer,
+        "momentum": momentum,
+    }
+    if here:
+        if html is not None or candidates is not None:
+            raise UsageError("--here is of this machine alone: leave out --candidates and --html")
+        with ProgressLine(quiet=as_json) as show:
+            advice = recommend_here(script or model, batch_size=batch, show=show, **code, **options)
+        typer.echo(json_text(advice.to_json()) if as_json else advice.to_text())
+        return
+    said: dict[str, Any] = {"objective": objective, **code}
     with ProgressLine(quiet=as_json) as show:
         done = recommend(
             script or model,
@@ -119,10 +138,6 @@ def recommend_verb(
             market="spot" if spot else "on demand",
             provider=provider,
             region=region,
-            script=True if script is not None else None,
-            arguments=arguments or [],
-            python=python,
-            limit_s=limit_s,
             show=show,
             **said,
             **options,

@@ -88,7 +88,7 @@ def recommend(
     TrainloadError where something cannot be meant or the code cannot be traced. Demands that
     nothing keeps to are an answer: `choices` is empty and `nearest` says what misses least.
     """
-    _check_parts()
+    check_parts()
     recorded = find_recorded(what)
     if recorded is not None:
         source: Source = recorded.source
@@ -114,7 +114,7 @@ def recommend(
         batch_size=batch_size,
         precision=precision,
         optimizer=choose_optimizer(optimizer or "adam", momentum),
-        python=_interpreter(source, python),
+        python=interpreter_of(source, python),
         limit_s=limit_s,
         show=show,
         notes=notes,
@@ -317,7 +317,8 @@ def _length(
     return None, check_value(_Many, examples, "examples"), turns
 
 
-def _interpreter(source: Source, python: str | None) -> str | None:
+def interpreter_of(source: Source, python: str | None) -> str | None:
+    """The interpreter that traces; None for a module, which is in this process."""
     if isinstance(source, ModuleSource):
         return None
     from trainload.run import ready_interpreter
@@ -325,7 +326,7 @@ def _interpreter(source: Source, python: str | None) -> str | None:
     return ready_interpreter("torch", python)
 
 
-def _check_parts() -> None:
+def check_parts() -> None:
     """Predictions search calibrations with numpy and scipy, of the reports' part."""
     try:
         import numpy  # noqa: F401

@@ -59,7 +59,8 @@ def _short(done: RecommendedLike) -> str:
 def _list(title: str, texts: Sequence[str]) -> str:
     if not texts:
         return ""
-    items = "".join(f"<li>{escape(render_sentence(text))}</li>" for text in texts)
+    # A sentence may begin with the name of a device, which keeps its small letter.
+    items = "".join(f"<li>{escape(text)}.</li>" for text in texts)
     return f"<h3>{escape(title)}</h3><ul>{items}</ul>"
 
 
@@ -133,6 +134,17 @@ def _drawn(done: RecommendedLike) -> list[tuple[Choice, Ranged]]:
     ]
 
 
+def _is_named(at: int, drawn: Sequence[tuple[Choice, Ranged]]) -> bool:
+    """Whether nothing drawn is both faster and lower: names of others would cover each other."""
+    mine, figure = drawn[at]
+    return not any(
+        other is not mine
+        and other.plan.hours.value <= mine.plan.hours.value
+        and level.value <= figure.value
+        for other, level in drawn
+    )
+
+
 def _points(done: RecommendedLike) -> dict[str, Any]:
     """What the script draws."""
     drawn = _drawn(done)
@@ -143,6 +155,7 @@ def _points(done: RecommendedLike) -> dict[str, Any]:
         "names": [one.plan.name for one, _ in drawn],
         "words": [f"{one.plan.precision}, batch {batch_words(one.plan)}" for one, _ in drawn],
         "front": [one.on_front for one, _ in drawn],
+        "named": [_is_named(at, drawn) for at in range(len(drawn))],
         "first": [one.plan is winner for one, _ in drawn],
         "unit": "USD" if _axis(done) == "money" else "kWh",
         "deadline_h": done.found.demand.deadline_h,
