@@ -35,9 +35,6 @@ OWN = "its own"
 """The precision of a script or module, which nobody else chooses."""
 FREE_BATCH = 32
 """Traced where the batch is free."""
-SMALL_BATCH = 4
-"""Traced as well where a step at the batch itself is done otherwise than at half of it, as with
-tensors too large for 32-bit indices."""
 NEEDED_WITHIN = 0.02
 """Share of the need that it is found within: finer takes longer than all predictions."""
 Key = tuple["Target", str, bool]
@@ -62,8 +59,7 @@ class Steps:
         """Whether batch and precision are the code's own."""
         self._optimizer = optimizer
         whole = batch_size or FREE_BATCH
-        self._usual_base = max(1, whole // 2)
-        self._bases: dict[Key, int] = {}
+        self._base = max(1, whole // 2)
         self._python = python
         self._limit_s = limit_s
         self._show = show
@@ -79,8 +75,7 @@ class Steps:
         """Trace all of them, two at a time; TrainloadError where none can be traced."""
         wanted: dict[Target, dict[str, tuple[Key, int]]] = {}
         for key in keys:
-            base = self._bases.get(key, self._usual_base)
-            sizes = (1,) if self.fixed else (base, 2 * base)
+            sizes = (1,) if self.fixed else (self._base, 2 * self._base)
             for size in sizes:
                 if (key, size) not in self._traced:
                     again = ", recomputed" if key[2] else ""
@@ -131,20 +126,14 @@ class Steps:
     def _scale(self, key: Key) -> ScaledTrace | None:
         """Two traces as one for any batch; None where they differ in structure."""
         if key not in self._scaled:
-            found = self._match(key)
-            if found is None and self._usual_base > SMALL_BATCH:
-                self._bases[key] = SMALL_BATCH
-                found = self._match(key)
-            self._scaled[key] = found
+            self.prepare([key])
+            once, twice = (self._traced[key, n * self._base] for n in (1, 2))
+            self._scaled[key] = (
+                match_traces(once.events, twice.events, self._base)
+                if isinstance(once, Traced) and isinstance(twice, Traced)
+                else None
+            )
         return self._scaled[key]
-
-    def _match(self, key: Key) -> ScaledTrace | None:
-        self.prepare([key])
-        base = self._bases.get(key, self._usual_base)
-        once, twice = (self._traced[key, n * base] for n in (1, 2))
-        if not isinstance(once, Traced) or not isinstance(twice, Traced):
-            return None
-        return match_traces(once.events, twice.events, base)
 
     def works(self, key: Key, precision: str, size: int) -> list[Work]:
         """The operations of a step of so many examples; fp16 is the trace of bf16 in that type."""
