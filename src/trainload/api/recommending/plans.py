@@ -226,7 +226,11 @@ class Planner:
             portions *= 2
 
     def _judge(self, room: MemoryRoom, key: Key, size: int, portions: int) -> _Fit:
-        least = self._steps.least_bytes(key, size, portions=portions > 1)
+        """Whether a share fits; one that cannot is judged by the bound of its need alone."""
+        least = self._steps.lower_bytes(key, size, portions=portions > 1)
+        chance = chance_of_running_out(least, room)
+        if chance is None or chance <= LEAST_CHANCE or size == 1:
+            least = self._steps.least_bytes(key, size, portions=portions > 1)
         needed = room.spread.around(least, room.spread.needed) + room.overhead
         return _Fit(
             key=key,

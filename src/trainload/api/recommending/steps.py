@@ -148,19 +148,19 @@ class Steps:
             self._works[where] = works
         return self._works[where]
 
-    def least_bytes(self, key: Key, size: int, *, portions: bool) -> int:
-        """The least that the allocator needs of a GPU; with portions while gradients add up.
+    def lower_bytes(self, key: Key, size: int, *, portions: bool) -> int:
+        """A bound of the least that is needed, quickly: a line through the two traced batches.
 
-        Worked out for the two traced batches, and a straight line through them for others.
+        The need is the largest of several that grow with the batch, each in a straight line; so
+        the line is below it at every batch that is not between the two.
         """
-        scaled = None if self.fixed else self._scale(key)
-        if scaled is None:
-            return self._worked_out(key, size, portions)
-        base = scaled.batch_size
-        once, twice = (self._worked_out(key, n * base, portions) for n in (1, 2))
-        return max(round(once + (size - base) / base * (twice - once)), 1)
+        if self.fixed or self._scale(key) is None or self._base < size < 2 * self._base:
+            return self.least_bytes(key, size, portions=portions)
+        once, twice = (self.least_bytes(key, n * self._base, portions=portions) for n in (1, 2))
+        return max(round(once + (size - self._base) / self._base * (twice - once)), 1)
 
-    def _worked_out(self, key: Key, size: int, portions: bool) -> int:
+    def least_bytes(self, key: Key, size: int, *, portions: bool) -> int:
+        """The least that the allocator needs of a GPU; with portions while gradients add up."""
         where = key, 1 if self.fixed else size, portions
         if where not in self._least:
             events = self.events(key, size)
