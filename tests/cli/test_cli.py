@@ -65,6 +65,12 @@ VERBS = {
         "--weights", "--variables", "--cells-datum", "--cells-weight", "--cells-variable", "--json",
         "--help",
     },
+    "recommend": {
+        "--examples", "--epochs", "--steps", "--batch", "--deadline", "--budget", "--max-power",
+        "--candidates", "--objective", "--precision", "--optimizer", "--momentum", "--prices",
+        "--spot", "--provider", "--region", "--script", "--limit-s", "--python", "--here", "--most",
+        "--classes", "--input", "--set", "--html", "--json", "--help",
+    },
     "scorecard": {"--truth", "--csv", "--json", "--help"},
     "devices": {"--json", "--help"},
     "calibrate": {

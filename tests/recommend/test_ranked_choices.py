@@ -37,6 +37,12 @@ def test_a_candidate_has_one_place_and_names_its_other_ways():
     assert any("in tf32 it takes 2.2 times as long" in text for text in found.why)
 
 
+def test_reasons_name_what_holds_the_time_or_the_precision():
+    assert "memory bandwidth, of which it has 0.3 TB/s against 3.35" in ranked(L4, H100).why[1]
+    other = ranked({**L4, "precision": "float32"}, H100)
+    assert other.why[1].endswith("it computes in float32, not in bf16")
+
+
 def test_demands_reject_with_their_reason():
     found = ranked(T4, L4, H100, deadline_h=24.0, budget_usd=18.0, max_power_w=100)
     assert not found.choices and len(found.rejected) == 3

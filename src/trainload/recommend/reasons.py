@@ -91,11 +91,15 @@ def _held_by(plan: Plan, other: Plan) -> str | None:
         name, unit, worth = "arithmetic", "TFLOP/s", 1e12
     else:
         return "launching operations holds most of its time: a larger batch or a graph would help"
+    if plan.precision != other.precision:
+        return f"it computes in {other.precision}, not in {plan.precision}"
     if pair is None:
         return None
     mine, theirs = (
         value * n / worth for value, n in zip(pair, (plan.count, other.count), strict=True)
     )
+    if theirs >= mine:
+        return None  # what would speak for the other explains nothing
     return (
         f"most time is held by {name}, of which it has {number_words(theirs)} {unit} against "
         f"{number_words(mine)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from trainload.estimate.memory.op_trace import Allocation, Event, Free, Operation, TraceTensor
@@ -56,15 +57,14 @@ def match_traces(
 def _with_frees_in_order(events: Sequence[Event]) -> list[Event]:
     """The events with each stretch of frees by the numbers of their storages."""
     found: list[Event] = []
-    stretch: list[Free] = []
-    for event in events:
-        if isinstance(event, Free):
-            stretch.append(event)
-            continue
-        found += sorted(stretch, key=lambda free: free.storage)
-        stretch = []
-        found.append(event)
-    return [*found, *sorted(stretch, key=lambda free: free.storage)]
+    for _, stretch in groupby(events, lambda event: isinstance(event, Free)):
+        found += sorted(stretch, key=_storage)
+    return found
+
+
+def _storage(event: Event) -> int:
+    """By which frees are put in order; anything else stays in its own."""
+    return event.storage if isinstance(event, Free) else 0
 
 
 def _same(one: Event, other: Event) -> bool:
