@@ -15,6 +15,7 @@ and the ratio of peak FLOPs.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -157,7 +158,7 @@ def _ask(
     def truth(one: Candidate) -> float:
         hours = work / one.measured / 3600
         if deadline is not None and hours > deadline:
-            return float("inf")
+            return math.inf
         return hours if objective == "time" else hours * price(one)
 
     best = min(map(truth, some))
@@ -174,7 +175,10 @@ def _ask(
     return {
         "chosen": {name: [one.device, one.count] for name, one in chosen.items()},
         "right": {name: truth(one) <= WITHIN * best for name, one in chosen.items()},
-        "off": {name: truth(one) / best - 1 for name, one in chosen.items()},
+        "off": {
+            name: truth(one) / best - 1 if math.isfinite(truth(one)) else None
+            for name, one in chosen.items()
+        },
     }
 
 

@@ -84,10 +84,11 @@ def _against(plan: Plan, other: Plan, demand: Demand) -> Iterator[str]:
 def _held_by(plan: Plan, other: Plan) -> str | None:
     """The figure of the datasheet that holds most of the time, of both."""
     if plan.limit == "memory":
-        pair = _both(plan.device, other.device, "bandwidth_bytes_per_s", "bandwidth_bytes_per_s")
+        pair = _both(plan.device, other.device, "bandwidth_bytes_per_s")
         name, unit, worth = "memory bandwidth", "TB/s", 1e12
     elif plan.limit == "compute":
-        pair = _both(plan.device, other.device, _PEAKS[plan.precision], _PEAKS[other.precision])
+        peak = _PEAKS.get(plan.precision)  # a script's own precision is not known
+        pair = None if peak is None else _both(plan.device, other.device, peak)
         name, unit, worth = "arithmetic", "TFLOP/s", 1e12
     else:
         return "launching operations holds most of its time: a larger batch or a graph would help"
@@ -106,8 +107,8 @@ def _held_by(plan: Plan, other: Plan) -> str | None:
     )
 
 
-def _both(one: Device, two: Device, first: str, second: str) -> tuple[float, float] | None:
-    mine, theirs = one.value(first), two.value(second)
+def _both(one: Device, two: Device, figure: str) -> tuple[float, float] | None:
+    mine, theirs = one.value(figure), two.value(figure)
     return None if mine is None or theirs is None else (mine, theirs)
 
 
