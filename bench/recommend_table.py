@@ -8,8 +8,8 @@ of each that the table has. A question is right where the recommended candidate 
 the best one by the measured figures: by time, by money under five price lists, and the cheapest
 that meets a deadline of 1.25, 2 and 4 times the fastest one's measured time. For deadlines every
 method is given the measured figure of one candidate, each in turn; one that is missed is wrong. A
-device's own calibration is left out. Beside it: always the newest, always the cheapest an hour,
-and the ratio of peak FLOPs.
+device's own calibration is left out. Beside it: always the newest (as many as there are, for
+money alone one), always the cheapest an hour, and the ratio of peak FLOPs.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _ask(
         "recommended": _recommended(some, price, work / scale, Demand(
             objective="time" if objective == "time" else "money", deadline_h=deadline)),
         "newest": max(some, key=lambda one: (find_device(one.device).year or 0,
-                                             one.count if objective == "time" else -one.count)),
+                                             -one.count if limit_h == 0 else one.count)),
         "cheapest an hour": min(some, key=price),
         "FLOPs ratio": _by_peak(some, price, work / by_peak, objective, deadline),
     }  # fmt: skip
