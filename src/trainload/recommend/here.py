@@ -277,7 +277,7 @@ def _swap(facts: HereFacts) -> Suggestion:
 
 def _disk(facts: HereFacts) -> Suggestion:
     wait = None if facts.past is None else facts.past.wait_fraction
-    kind = {True: "it turns", False: "it does not turn", None: "its kind is not told"}
+    kind = {True: "says that it turns", False: "does not turn", None: "kind not told"}
     state = f"{render_bytes(facts.disk_free_bytes)} free, {kind[facts.disk_rotates]}"
     if wait is None:
         return Suggestion(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
 from trainload.api.estimating.asking import LIMIT_S
@@ -19,7 +20,7 @@ from trainload.api.recommending.candidates import Candidates, find_candidates
 from trainload.api.recommending.result import Recommended
 from trainload.checked import Bounds, check_value, suggest
 from trainload.errors import MissingPart, UsageError
-from trainload.predict.money import Lacking
+from trainload.predict.money import Lacking, list_offers
 from trainload.recommend.types import OBJECTIVES, Demand, Objective, Unfit
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 FEW = 12
 """Candidates up to which recomputing is tried for each that lacks memory; with more only where
 nothing else is left."""
+CHEAP = 0.5
+"""Share of the median price below which an offer is pointed out."""
 HALF_FROM = (7, 0)
 """The capability from which on GPUs have matrix units in half precision."""
 USUAL_EXAMPLES = 10**6
@@ -169,7 +172,7 @@ def _answer(
         plans = [*(one for one in plans if one.device.name not in small), *more]
         unfit = [*(one for one in unfit if one.device.name not in small), *still]
         found = recommend_plans(plans, unfit, demand)
-    told = [*notes, *traced.notes, *_doubtful(found)]
+    told = [*notes, *traced.notes, *_doubtful(found), *_cheap(found, terms)]
     if all(one is None for one in length):
         told.append(
             "the training's length is not named: figures are of "
@@ -226,6 +229,24 @@ def _doubtful(found: Recommendation) -> Iterator[str]:
     if several:
         yield (
             "rented as several machines, whose link is not the predicted one: " + ", ".join(several)
+        )
+
+
+def _cheap(found: Recommendation, terms: Terms) -> Iterator[str]:
+    """That the winner rests on a price far below what others ask."""
+    winner = found.winner
+    if winner is None or isinstance(winner.cost, Lacking) or winner.cost.offer is None:
+        return
+    price = winner.cost.offer.usd_per_h
+    offers = list_offers(
+        winner.device.name, winner.count, terms.prices, market=terms.market, provider=terms.provider
+    )
+    middle = median(one.usd_per_h for one in offers)
+    if price < CHEAP * middle:
+        yield (
+            f"the first choice rests on {price:.4g} USD an hour by {winner.instance}, while the "
+            f"median of {len(offers)} offers is {middle:.4g}: make sure that it is to be had, or "
+            "name another with --provider"
         )
 
 

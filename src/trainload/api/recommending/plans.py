@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 FREE_BATCHES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
 """Of each device, largest first, where the batch is free."""
+GUESS_SHARE = 0.8
+"""Of a guessed need, which alone would have to fit for it to be worked out."""
 _HALF = {"bf16": "bfloat16", "fp16": "float16"}
 
 
@@ -226,9 +228,9 @@ class Planner:
             portions *= 2
 
     def _judge(self, room: MemoryRoom, key: Key, size: int, portions: int) -> _Fit:
-        """Whether a share fits; one that cannot is judged by the bound of its need alone."""
-        least = self._steps.lower_bytes(key, size, portions=portions > 1)
-        chance = chance_of_running_out(least, room)
+        """Whether a share fits; one that cannot is judged by a guess of its need alone."""
+        least = self._steps.guess_bytes(key, size, portions=portions > 1)
+        chance = chance_of_running_out(round(GUESS_SHARE * least), room)
         if chance is None or chance <= LEAST_CHANCE or size == 1:
             least = self._steps.least_bytes(key, size, portions=portions > 1)
         needed = room.spread.around(least, room.spread.needed) + room.overhead

@@ -148,13 +148,12 @@ class Steps:
             self._works[where] = works
         return self._works[where]
 
-    def lower_bytes(self, key: Key, size: int, *, portions: bool) -> int:
-        """A bound of the least that is needed, quickly: a line through the two traced batches.
+    def guess_bytes(self, key: Key, size: int, *, portions: bool) -> int:
+        """The least that is needed, quickly: a line through the two traced batches.
 
-        The need is the largest of several that grow with the batch, each in a straight line; so
-        the line is below it at every batch that is not between the two.
+        Good to a fifth: at other batches other moments are the fullest.
         """
-        if self.fixed or self._scale(key) is None or self._base < size < 2 * self._base:
+        if self.fixed or self._scale(key) is None:
             return self.least_bytes(key, size, portions=portions)
         once, twice = (self.least_bytes(key, n * self._base, portions=portions) for n in (1, 2))
         return max(round(once + (size - self._base) / self._base * (twice - once)), 1)
