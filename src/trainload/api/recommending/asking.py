@@ -237,15 +237,18 @@ def _cheap(found: Recommendation, terms: Terms) -> Iterator[str]:
     winner = found.winner
     if winner is None or isinstance(winner.cost, Lacking) or winner.cost.offer is None:
         return
-    price = winner.cost.offer.usd_per_h
-    offers = list_offers(
-        winner.device.name, winner.count, terms.prices, market=terms.market, provider=terms.provider
-    )
+    taken = winner.cost.offer
+    price, size = taken.usd_per_h, taken.instance.count
+    offers = [
+        one
+        for one in list_offers(winner.device.name, winner.count, terms.prices, market=terms.market)
+        if one.instance.count == size
+    ]
     middle = median(one.usd_per_h for one in offers)
     if price < CHEAP * middle:
         yield (
             f"the first choice rests on {price:.4g} USD an hour by {winner.instance}, while the "
-            f"median of {len(offers)} offers is {middle:.4g}: make sure that it is to be had, or "
+            f"median of {len(offers)} such offers is {middle:.4g}: make sure that it is to be had, or "
             "name another with --provider"
         )
 
