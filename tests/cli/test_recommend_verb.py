@@ -20,6 +20,7 @@ PRICES = {
     "licence": "own",
     "instances": [
         {"provider": "P", "name": "a", "devices": ["t4"], "count": 1, "on_demand_usd_per_h": 0.5},
+        {"provider": "Q", "name": "d", "devices": ["t4"], "count": 1, "on_demand_usd_per_h": 5.0},
         {"provider": "P", "name": "b", "devices": ["t4"], "count": 4, "on_demand_usd_per_h": 2.0},
         {
             "provider": "P",
@@ -64,6 +65,7 @@ def test_the_verb_answers_as_json(prices):
     assert first["usd"] == pytest.approx(0.5 * first["hours"])
     assert first["memory"]["needed_bytes"]["value_bytes"] > 0
     assert first["memory"]["running_out"] < 0.01
+    assert any("median of 2 such offers is 2.75" in note for note in found["notes"])
     reasons = {one["name"]: one["reason"] for one in found["rejected"]}
     assert "no price" in reasons["p4"] and "states no" in reasons["jetson-agx-orin-32gb"]
     assert any("USD an hour p4" in text or "p4 has no known" in text

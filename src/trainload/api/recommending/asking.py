@@ -248,8 +248,8 @@ def _cheap(found: Recommendation, terms: Terms) -> Iterator[str]:
     if price < CHEAP * middle:
         yield (
             f"the first choice rests on {price:.4g} USD an hour by {winner.instance}, while the "
-            f"median of {len(offers)} such offers is {middle:.4g}: make sure that it is to be had, or "
-            "name another with --provider"
+            f"median of {len(offers)} such offers is {middle:.4g}: make sure that it is to be "
+            "had, or name another with --provider"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from trainload.columns import render_columns
@@ -20,6 +20,9 @@ from trainload.report.wording import clean_text
 if TYPE_CHECKING:
     from trainload.recommend.types import Rejection
     from trainload.report.recommend.wording import RecommendedLike
+
+MOST_NAMES = 6
+"""Of candidates that share a reason; the document has them all."""
 
 
 def render_recommendation(done: RecommendedLike, most: int) -> str:
@@ -62,12 +65,11 @@ def _nearest(done: RecommendedLike) -> Iterator[str]:
         )
 
 
-def _listed(title: str, texts: object) -> Iterator[str]:
-    found = list(texts) if isinstance(texts, list | tuple) else []
-    if found:
+def _listed(title: str, texts: Sequence[str]) -> Iterator[str]:
+    if texts:
         yield ""
         yield title
-        yield from (f"  {clean_text(text)}" for text in found)
+        yield from (f"  {clean_text(text)}" for text in texts)
 
 
 def _rejected(done: RecommendedLike, most: int) -> Iterator[str]:
@@ -83,10 +85,15 @@ def _rejected(done: RecommendedLike, most: int) -> Iterator[str]:
     yield ""
     yield f"rejected: {count}"
     for reason, names in list(groups.items())[:most]:
-        yield f"  {clean_text(', '.join(names))}: {clean_text(reason)}"
+        yield f"  {clean_text(_names(names))}: {clean_text(reason)}"
     if len(groups) > most:
         rest = sum(len(names) for names in list(groups.values())[most:])
         yield f"  {rest} more, each with its reason: --json"
+
+
+def _names(names: list[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _reason(one: Rejection) -> str:
