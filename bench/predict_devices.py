@@ -49,10 +49,10 @@ def main() -> None:
     parser.add_argument("tables", type=Path)
     parser.add_argument("--keep", metavar="ROW", help="keep the figures as this row")
     words = parser.parse_args()
-    rows = _published(words.tables / "throughput_lambda.csv")
+    rows = published_rows(words.tables / "throughput_lambda.csv")
     ones = [row for row in rows if row["count"] == 1]
     for row in ones:
-        row |= _predicted(row)
+        row |= predicted_row(row)
     pairs = _pairs(ones)
     _print_ratios(ones, pairs)
     _print_ranking(ones)
@@ -61,7 +61,8 @@ def main() -> None:
         keep("predict_devices", words.keep, figures={"pairs": pairs, "several": scaled})
 
 
-def _published(path: Path) -> list[Row]:
+def published_rows(path: Path) -> list[Row]:
+    """The table with names of the catalogue; batch is of each device, USD of all at purchase."""
     found = []
     with path.open(encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
@@ -76,12 +77,13 @@ def _published(path: Path) -> list[Row]:
                     "model": row["model"],
                     "batch": max(int(row["batch_all_devices"]) // count, 1),
                     "items_per_s": float(row["items_per_s"]),
+                    "usd": float(row["price_usd"]),
                 }
             )
     return found
 
 
-def _predicted(row: Row) -> Row:
+def predicted_row(row: Row) -> Row:
     """Items a second, with its range, of the row's device without its own calibration."""
     device = find_device(row["device"])
     limits = limits_of(device)
@@ -95,8 +97,11 @@ def _predicted(row: Row) -> Row:
             predictor=Predictor(limits, None, others),
             dispatch_s={},
             idle_w=None,
+            count=row["count"],
+            gradient_bytes=4.0 * PARAMETERS[row["model"]],
         )
     )
+    items *= row["count"]
     peaks = [limits.peaks[usable_dtype(work.dtype, limits) or "float32"] for work in works]
     bare = sum(
         max(work.flops / peak, work.bytes / limits.bandwidth)
@@ -108,7 +113,7 @@ def _predicted(row: Row) -> Row:
         "low": items / said.step_s.high,
         "high": items / said.step_s.low,
         "roofline": items / bare,
-        "peak": limits.peaks[usable_dtype(half, limits) or "float32"],
+        "peak": row["count"] * limits.peaks[usable_dtype(half, limits) or "float32"],
         "bound": said.bound,
     }
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from trainload.api.loading import Run, Runs, load, load_all
     from trainload.api.predicting import Prediction, Predictions, predict
     from trainload.api.ranking import rank
+    from trainload.api.recommending import Recommended, recommend
     from trainload.api.running import run
     from trainload.integrations.stepping import watch_step
     from trainload.integrations.watch import watch
@@ -35,6 +36,7 @@ __all__ = [
     "Estimates",
     "Prediction",
     "Predictions",
+    "Recommended",
     "Run",
     "Runs",
     "__version__",
@@ -48,6 +50,7 @@ __all__ = [
     "load_all",
     "predict",
     "rank",
+    "recommend",
     "run",
     "watch",
     "watch_step",
@@ -58,6 +61,7 @@ _PLACES = {
     "Estimates": "trainload.api.estimating",
     "Prediction": "trainload.api.predicting",
     "Predictions": "trainload.api.predicting",
+    "Recommended": "trainload.api.recommending",
     "Run": "trainload.api.loading",
     "Runs": "trainload.api.loading",
     "book": "trainload.api.booking",
@@ -75,7 +79,7 @@ _EXTENSION = {
     "unload_ipython_extension": "trainload.api.notebook",
 }
 """What `%load_ext trainload` looks for."""
-_ROOMS = ("errors", "estimate", "predict", "run")
+_ROOMS = ("errors", "estimate", "predict", "recommend", "run")
 """Modules of that very name; all but `errors` are rooms that can be called."""
 
 

@@ -74,6 +74,12 @@ VERBS = {
         "--published", "--batch", "--pes", "--registers", "--buffer", "--energy", "--classes",
         "--input", "--set", "--json", "--help",
     },
+    "recommend": {
+        "--examples", "--epochs", "--steps", "--batch", "--deadline", "--budget", "--max-power",
+        "--candidates", "--objective", "--precision", "--optimizer", "--momentum", "--prices",
+        "--spot", "--provider", "--region", "--script", "--limit-s", "--python", "--here", "--most",
+        "--classes", "--input", "--set", "--html", "--json", "--help",
+    },
     "scorecard": {"--truth", "--csv", "--json", "--help"},
     "devices": {"--links", "--json", "--help"},
     "calibrate": {

@@ -90,6 +90,7 @@ _VERBS = (
     "env",
     "estimate",
     "predict",
+    "recommend",
     "dataflow",
     "scorecard",
     "devices",

@@ -67,6 +67,7 @@ class Predictor:
         self._limits = limits
         self.own = own
         self._others = tuple(others)
+        self._last: tuple[Sequence[Work], bool, OperationTimes] | None = None
 
     @property
     def nearest(self) -> tuple[str, ...]:
@@ -77,7 +78,37 @@ class Predictor:
         return tuple(one.device for one in ordered[:3])
 
     def times(self, works: Sequence[Work], *, with_host: bool = False) -> OperationTimes:
-        """Seconds of each work; `with_host` adds what a lone call took where that was measured."""
+        """Seconds of each work; `with_host` adds what a lone call took where that was measured.
+
+        Works that differ in nothing but their layer are looked up once; the same list again, as
+        for another number of devices, is answered from memory.
+        """
+        import numpy as np
+
+        if self._last is not None and self._last[0] is works and self._last[1] == with_host:
+            return self._last[2]
+        places: dict[tuple[Any, ...], int] = {}
+        kept: list[Work] = []
+        back = []
+        for work in works:
+            key = _likeness(work)
+            if key not in places:
+                places[key] = len(kept)
+                kept.append(work)
+            back.append(places[key])
+        alone = self._times(kept, with_host=with_host)
+        at = np.array(back, dtype=int)
+        found = OperationTimes(
+            seconds=alone.seconds[at],
+            spread=alone.spread[at],
+            shared_spread=alone.shared_spread,
+            calibrated=alone.calibrated[at],
+            roofline_s=alone.roofline_s[at],
+        )
+        self._last = works, with_host, found
+        return found
+
+    def _times(self, works: Sequence[Work], *, with_host: bool) -> OperationTimes:
         import numpy as np
 
         dtypes = [usable_dtype(work.dtype, self._limits) or "float32" for work in works]
@@ -165,6 +196,12 @@ class Predictor:
         apart = abs(other.limits.generation - self._limits.generation)
         larger = math.log(other.limits.bandwidth / self._limits.bandwidth) - _MUCH_LARGER
         return math.exp(-_ALIKE * apart - _SCALE * max(larger, 0.0))
+
+
+def _likeness(work: Work) -> tuple[Any, ...]:
+    """What the seconds of a work depend on."""
+    sizes = tuple(work.sizes.items())
+    return work.operation, work.dtype, sizes, work.flops, work.bytes, work.channels_last
 
 
 def _with_floor(said: Said, curves: Curves, with_host: bool) -> Said:

@@ -35,6 +35,15 @@ def test_traces_of_another_structure_do_not_match():
     assert match_traces(events, other, 4) is None
 
 
+def test_the_order_of_what_is_freed_at_once_does_not_count():
+    events = [Allocation(storage=n, size_bytes=8, category="activation") for n in range(3)]
+    freed = [Free(storage=n) for n in range(3)]
+    scaled = match_traces([*events, *freed], [*events, *reversed(freed)], 4)
+    assert scaled.events(4) == [*events, *freed]
+    apart = [*events[:2], freed[1], events[2], freed[0], freed[2]]
+    assert match_traces([*events, *freed], apart, 4) is None
+
+
 def test_numbers_are_rounded_up():
     scaled = match_traces(
         [Allocation(storage=0, size_bytes=10, category="input")],

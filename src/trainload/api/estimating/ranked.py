@@ -69,7 +69,9 @@ class Estimates:
     def _repr_html_(self) -> str:
         from trainload.report.cards import render_ranking_card
 
-        return render_ranking_card(self.estimates[0].head, [_row(one) for one in self.estimates])
+        return render_ranking_card(
+            self.estimates[0].head, [device_row(one) for one in self.estimates]
+        )
 
 
 def rank_estimates(estimates: Sequence[Estimate]) -> Estimates:

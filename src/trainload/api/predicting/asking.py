@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -162,12 +163,10 @@ def _step(
     together: tuple[int, float | None],
     memory: MemoryAnswer,
 ) -> tuple[StepPrediction | None, str | None]:
-    from trainload.hardware.calibrations import load_calibrations
-    from trainload.predict.curves import Curves
+    from trainload.api.predicting.predictors import Predictors
     from trainload.predict.limits import lacking_limits, limits_of, usable_dtype
     from trainload.predict.operations import works_of
-    from trainload.predict.step import Asked, predict_step
-    from trainload.predict.transfer import Predictor
+    from trainload.predict.step import predict_step
 
     limits = limits_of(device)
     if limits is None:
@@ -178,37 +177,13 @@ def _step(
     lacking = {work.dtype for work in works if usable_dtype(work.dtype, limits) is None}
     if lacking:
         return None, f"the entry of {device.name} states no peak in {', '.join(sorted(lacking))}"
-    calibrations = load_calibrations()
-    curves = {}
-    for name, one in calibrations.items():
-        other = _known_limits(name)
-        if other is not None and other.is_cpu == limits.is_cpu:
-            curves[name] = Curves(one, other)
-    own = calibrations.get(device.name)
-    others = [one for name, one in curves.items() if name != device.name]
-    asked = Asked(
-        works=works,
-        device=device,
-        limits=limits,
-        predictor=Predictor(limits, curves.get(device.name), others),
-        dispatch_s={} if own is None else own.dispatch_s,
-        idle_w=None if own is None else own.idle_w,
+    asked = replace(
+        Predictors().ask(works, device, limits),
         count=together[0],
         bus_bytes_per_s=together[1],
         gradient_bytes=4.0 * (memory.parameters or 0),
     )
     return predict_step(asked), None
-
-
-def _known_limits(name: str) -> Any:
-    """Limits of a calibrated device; None where the catalogue does not hold it."""
-    from trainload.errors import UnknownHardware
-    from trainload.predict.limits import limits_of
-
-    try:
-        return limits_of(find_device(name))
-    except UnknownHardware:
-        return None
 
 
 def _lacking(device: Device, precision: str) -> str | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
-from trainload.estimate.memory.op_trace import Allocation, Event, Operation, TraceTensor
+from trainload.estimate.memory.op_trace import Allocation, Event, Free, Operation, TraceTensor
 
 Scale = Callable[[int, int], int]
 """From a number at one batch and at twice as much to that at another."""
@@ -40,12 +41,30 @@ class ScaledTrace:
 def match_traces(
     once: Sequence[Event], twice: Sequence[Event], batch_size: int
 ) -> ScaledTrace | None:
-    """The pair as one trace; None where they differ in structure."""
+    """The pair as one trace; None where they differ in structure.
+
+    What is freed at once, as autocast's copies of weights are, goes in an order of chance: such
+    frees are put in order where the traces differ as they are.
+    """
     if len(once) != len(twice):
         return None
-    if not all(_same(one, other) for one, other in zip(once, twice, strict=True)):
-        return None
-    return ScaledTrace(batch_size=batch_size, once=once, twice=twice)
+    for first, second in ((once, twice), (_with_frees_in_order(once), _with_frees_in_order(twice))):
+        if all(_same(one, other) for one, other in zip(first, second, strict=True)):
+            return ScaledTrace(batch_size=batch_size, once=first, twice=second)
+    return None
+
+
+def _with_frees_in_order(events: Sequence[Event]) -> list[Event]:
+    """The events with each stretch of frees by the numbers of their storages."""
+    found: list[Event] = []
+    for _, stretch in groupby(events, lambda event: isinstance(event, Free)):
+        found += sorted(stretch, key=_storage)
+    return found
+
+
+def _storage(event: Event) -> int:
+    """By which frees are put in order; anything else stays in its own."""
+    return event.storage if isinstance(event, Free) else 0
 
 
 def _same(one: Event, other: Event) -> bool:

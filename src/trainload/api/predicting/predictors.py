@@ -1,0 +1,64 @@
+"""What is known of each device by calibrations, ready to be asked; each curve is fitted once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainload.errors import UnknownHardware
+from trainload.hardware.calibrations import load_calibrations
+from trainload.hardware.catalogue import find_device
+from trainload.predict.curves import Curves
+from trainload.predict.limits import limits_of
+from trainload.predict.step import Asked
+from trainload.predict.transfer import Predictor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainload.hardware.catalogue import Device
+    from trainload.predict.limits import Limits
+    from trainload.predict.work import Work
+
+
+class Predictors:
+    """The calibrations at hand, for questions about any device."""
+
+    def __init__(self) -> None:
+        self._calibrations = load_calibrations()
+        self._curves: dict[str, Curves] = {}
+        self._known: dict[str, Predictor] = {}
+        for name, one in self._calibrations.items():
+            limits = _known_limits(name)
+            if limits is not None:
+                self._curves[name] = Curves(one, limits)
+
+    def ask(self, works: Sequence[Work], device: Device, limits: Limits) -> Asked:
+        """The question after one step on a device."""
+        own = self._calibrations.get(device.name)
+        return Asked(
+            works=works,
+            device=device,
+            limits=limits,
+            predictor=self._predictor(device, limits),
+            dispatch_s={} if own is None else own.dispatch_s,
+            idle_w=None if own is None else own.idle_w,
+        )
+
+    def _predictor(self, device: Device, limits: Limits) -> Predictor:
+        if device.name not in self._known:
+            alike = {
+                name: one
+                for name, one in self._curves.items()
+                if one.limits.is_cpu == limits.is_cpu
+            }
+            others = [one for name, one in alike.items() if name != device.name]
+            self._known[device.name] = Predictor(limits, alike.get(device.name), others)
+        return self._known[device.name]
+
+
+def _known_limits(name: str) -> Limits | None:
+    """Limits of a calibrated device; None where the catalogue does not hold it."""
+    try:
+        return limits_of(find_device(name))
+    except UnknownHardware:
+        return None

@@ -1,0 +1,1 @@
+"""Recommendations as text and as a page."""

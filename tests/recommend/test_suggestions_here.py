@@ -1,0 +1,104 @@
+"""Suggestions for the machine one has: a gain only where something told it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from recommend.made_plans import made_plan, ranged
+from trainload.hardware.surroundings import read_surroundings
+from trainload.recommend.here import HereFacts, PastRun, suggest_here
+
+FACTS = HereFacts(
+    allowed_cores=8,
+    physical_cores=4,
+    logical_cores=8,
+    quota_cores=None,
+    clusters={},
+    memory_bytes=2**34,
+    swap_bytes=2**30,
+    huge_pages="madvise",
+    bf16_units=False,
+    disk_free_bytes=2**36,
+    disk_rotates=True,
+    needed_bytes=2**30,
+    batch_size=32,
+)
+TOPICS = {
+    "threads", "core set", "loader workers", "precision", "huge pages", "swap", "disk",
+}  # fmt: skip
+
+
+def suggested(**changes):
+    return {one.topic: one for one in suggest_here(replace(FACTS, **changes))}
+
+
+def test_without_a_run_what_is_not_known_has_no_gain():
+    found = suggested()
+    assert set(found) == TOPICS
+    assert found["threads"].option == "--threads 4" and found["threads"].gain is None
+    assert found["loader workers"].gain is None and "trainload run" in found["loader workers"].basis
+    assert found["precision"].gain == 0.0 and found["precision"].advice.startswith("float32")
+    assert found["swap"].advice.startswith("plays no part: 1 GiB needed of 16 GiB")
+    assert "THP_MEM_ALLOC_ENABLE" in found["huge pages"].advice
+
+
+def test_a_run_tells_gains():
+    past = PastRun(name="run", wait_fraction=0.4, quota_fraction=0.3, swapped_bytes=2.0**20)
+    found = suggested(past=past, quota_cores=1.5)
+    assert found["loader workers"].gain == 0.4 == found["disk"].gain
+    assert found["threads"].option == "--threads 2" and found["threads"].gain == 0.3
+    assert "1 MiB were swapped out" in found["swap"].advice
+    ordered = [one.gain or 0.0 for one in suggest_here(replace(FACTS, past=past, quota_cores=1.5))]
+    assert ordered == sorted(ordered, reverse=True)
+    calm = suggested(past=replace(past, wait_fraction=0.001))
+    assert calm["loader workers"].advice.startswith("as they are")
+
+
+def test_unlike_cores_and_units_of_the_processor():
+    found = suggested(clusters={"big": 4, "little": 4}, bf16_units=True)
+    assert found["core set"].option == "--setting big"
+    assert found["precision"].option == "--precision bf16" and found["precision"].gain is None
+
+
+def test_memory_that_is_short():
+    found = suggested(needed_bytes=2**34)
+    assert found["swap"].advice.startswith("a smaller batch: the step needs 16 GiB of 16 GiB")
+
+
+def test_predicted_ways_of_an_accelerator():
+    fast = replace(made_plan("l4"), batch_size=32, step_s=ranged(0.1))
+    slow = replace(made_plan("l4", precision="tf32"), batch_size=32, step_s=ranged(0.2))
+    large = replace(made_plan("l4"), batch_size=64, step_s=ranged(0.16))
+    found = suggested(ways=(slow, fast, large))
+    assert found["precision"].option == "--precision bf16"
+    assert found["precision"].gain == pytest.approx(0.5)
+    assert found["batch"].option == "--batch-size 64" and found["batch"].gain == pytest.approx(0.2)
+    alone = suggested(ways=(slow, fast))
+    assert alone["batch"].option is None and alone["batch"].gain == 0.0
+
+
+def test_surroundings_are_read_where_the_system_tells(tmp_path):
+    mode = tmp_path / "sys/kernel/mm/transparent_hugepage/enabled"
+    mode.parent.mkdir(parents=True)
+    mode.write_text("always [madvise] never\n")
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text("flags\t\t: fpu avx512_bf16 sse\n")
+    found = read_surroundings(tmp_path, tmp_path / "proc", tmp_path / "sys")
+    assert found.huge_pages == "madvise" and found.bf16_units is True
+    assert found.disk_free_bytes > 0 and found.disk_rotates is None
+    nothing = read_surroundings(tmp_path / "no", tmp_path / "no", tmp_path / "no")
+    assert nothing.huge_pages is None and nothing.bf16_units is None
+    assert nothing.disk_free_bytes is None
+
+
+def test_the_advice_shows_itself():
+    from trainload.api.recommending.here import HereAdvice
+
+    advice = HereAdvice(
+        title="mlp", batch_size=32, machine="a machine", suggestions=suggest_here(FACTS)
+    )
+    text = advice.to_text()
+    assert text.startswith("mlp, batch 32, on this machine: a machine") and "nothing" in text
+    document = json.loads(json.dumps(advice.to_json()))
+    assert {one["topic"] for one in document["suggestions"]} == TOPICS
