@@ -56,7 +56,7 @@ def main(folder: Path) -> None:
         tell_cost(),
         tell_run(folder),
         tell_study(folder),
-        # Coming: tell_printed("recommend", "Which to take?", RECOMMEND),
+        tell_printed("recommend", "Which to take?", RECOMMEND),
     ]
     parts.sort(key=lambda part: bool(part.views))  # the longest last
     page = folder / "report.html"
