@@ -1,10 +1,14 @@
 """A step on two timelines: bounds, layers, energy, several devices."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from predict.made_points import linear_work, made_calibration, row_work
-from trainload.hardware.calibrations import load_calibrations
-from trainload.hardware.catalogue import find_device, load_catalogue
+from trainload.api.predicting.predictors import Predictors
+from trainload.hardware.calibrations import load_calibrations, save_calibration
+from trainload.hardware.catalogue import find_device, load_catalogue, load_device
 from trainload.predict.curves import Curves
 from trainload.predict.energy import measured_power, power_of
 from trainload.predict.host import DISPATCH_S
@@ -127,3 +131,17 @@ def test_the_h200s_own_calibration_says_what_a_step_draws():
     )
     assert said.tier == "calibrated" and 500 < said.power_w.value <= 700
     assert said.utilisation > 0.5
+
+
+def test_a_processor_of_ones_own_rests_on_its_calibration(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRAINLOAD_CALIBRATIONS", str(tmp_path / "own"))
+    figures = {"bandwidth_bytes_per_s": 5e10, "float32_flop_per_s": 1e11}
+    entry = {name: {"value": value, "source": "measured"} for name, value in figures.items()}
+    entry |= {"name": "my-own-cpu", "title": "mine", "maker": "me", "kind": "CPU", "year": 2026}
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(entry))
+    mine = load_device(path)
+    save_calibration(replace(made_calibration("v100-pcie-32gb", 0.7), device="my-own-cpu"))
+    question = Predictors().ask(BIG, mine, limits_of(mine))
+    assert question.predictor.nearest == ("my-own-cpu",)
+    assert predict_step(question).tier == "calibrated"

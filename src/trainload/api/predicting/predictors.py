@@ -52,7 +52,10 @@ class Predictors:
                 if one.limits.is_cpu == limits.is_cpu
             }
             others = [one for name, one in alike.items() if name != device.name]
-            self._known[device.name] = Predictor(limits, alike.get(device.name), others)
+            own = self._calibrations.get(device.name)
+            # By the limits of the device as it is asked for: one's own file may overrule them.
+            mine = None if own is None else Curves(own, limits)
+            self._known[device.name] = Predictor(limits, mine, others)
         return self._known[device.name]
 
 
