@@ -34,7 +34,7 @@ _WIDE = (4096, 4096, 4096, 10)
 def measure_peaks(place: Place) -> Measured:
     """Bytes that a training takes at its peak, with and without a second copy of its weights."""
     device = devices()[-1]
-    with Contender(Training((4, 4)), threads=len(place.cores), variables=GIVEN_BACK) as contender:
+    with Contender(Training((4, 4)), variables=GIVEN_BACK) as contender:
         conditions: Dict[Key, Callable[[], float]] = {}
         for case, (layers, samples, batch) in _CASES.items():
             for optimizer in ("sgd", "momentum", "adam") if case == "weights" else ("adam",):
