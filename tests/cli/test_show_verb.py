@@ -193,3 +193,19 @@ def test_an_imported_run_shows_what_its_source_states(tmp_path, capsys, monkeypa
     lines = shown(capsys, run.path).splitlines()
     assert lines[0].startswith("imported  ") and len(lines) <= 24 and lines[-1] == MORE
     assert any("kJ" in line for line in lines)
+
+
+def test_show_needs_no_extra(resnet):
+    """What stands in `dependencies` is enough: nothing of report, torch or nvidia is imported."""
+    blocked = ("plotly", "scipy", "numpy", "torch", "pynvml")
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys({blocked}))
+from trainload.cli.app import run_app
+for words in ([], ["--all"], ["--energy", "--loads", "--layers"]):
+    assert run_app(["show", sys.argv[1], *words]) == 0
+"""
+    command = [sys.executable, "-c", code, str(resnet)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert MORE in done.stdout and "how known" in done.stdout

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from trainload.api.costing import Currency
     from trainload.api.loading import Run
 
-BEHIND = 4
-"""Lines behind the first screen: outcome, record, output, more."""
 EPILOG = """\b
 Examples:
   trainload run mlp --epochs 3
@@ -303,7 +301,7 @@ def _print_summary(run: Run, as_json: bool, currency: Currency | None) -> None:
         if as_json:
             summary = run_json(run)[0]
         else:
-            print_first_screen(run, currency=currency, behind=BEHIND)
+            print_first_screen(run, currency=currency, ending=True)
     except (TrainloadError, KeyboardInterrupt) as error:
         # The run itself is safe on disk: reading it back is a convenience here.
         sys.stderr.write(f"note: no summary here: {str(error) or 'interrupted'}\n")

@@ -101,17 +101,16 @@ def print_first_screen(
     rank: int = 0,
     prices: Path | None = None,
     currency: Currency | None = None,
-    behind: int = 0,
+    ending: bool = False,
 ) -> int:
     """Print the first screen of a run; 2 where its layers cannot be read.
 
-    `behind` lines are printed by the caller afterwards: the screen leaves room for them, and they
-    tell the reason of the outcome and where more is to be seen.
+    At the ending of a run the lines behind it tell its reason and where more is to be seen.
     """
     from trainload.api.costing import run_money
     from trainload.cli.printing import print_rendered
     from trainload.report.screen.content import MORE, first_screen
-    from trainload.report.screen.layout import MOST_LINES, ScreenView
+    from trainload.report.screen.layout import ScreenView
 
     found, status = readable_layers(run)
     if found is not None:
@@ -123,13 +122,13 @@ def print_first_screen(
         found,
         money=money.words if money.known else None,
         rank=rank,
-        more=None if behind else MORE,
+        more=None if ending else MORE,
     )
-    if behind:
+    if ending:
         screen = replace(screen, reason=None)
     columns = os.environ.get("COLUMNS", "")
     width = int(columns) if columns.isdecimal() and len(columns) < 5 else UNKNOWN_WIDTH
-    print_rendered(ScreenView(screen, MOST_LINES - behind), width=max(width, 1))
+    print_rendered(ScreenView(screen), width=max(width, 1))
     return status
 
 
