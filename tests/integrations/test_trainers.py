@@ -116,6 +116,29 @@ def test_a_keras_callback_tells_steps_rows_losses_and_epochs(tmp_path):
     assert run.manifest.framework == "tensorflow"
 
 
+@needs("tensorflow", "keras")
+def test_a_fit_inside_a_watch_is_seen_and_keras_is_left_as_it_was(tmp_path):
+    watched = (EXAMPLES / "keras_callback.py").read_text()
+    watched = watched.replace(
+        "from trainload.integrations.keras import TrainloadCallback", "import trainload"
+    )
+    watched = watched.replace('callbacks=[TrainloadCallback("keras-example")],', "")
+    watched = watched.replace(
+        "    main()\n",
+        "    plain = keras.Model.fit\n"
+        "    with trainload.watch('inside'):\n"
+        "        main()\n"
+        "        assert keras.Model.fit is not plain\n"
+        "    assert keras.Model.fit is plain\n"
+        "    main()\n",
+    )
+    (tmp_path / "watched.py").write_text(watched)
+    execute([tmp_path / "watched.py"], tmp_path)
+    run = recorded(tmp_path)
+    assert run.outcome == "completed" and run.manifest.framework == "tensorflow"
+    check_keras(run, epochs=3, rows=1000, batch=64)
+
+
 def check_keras(run, *, epochs, rows, batch):
     whole, rest = divmod(rows, batch)
     of_epoch = [batch] * whole + [rest] * bool(rest)
