@@ -73,7 +73,10 @@ class _Heard:
 
 
 def measure_machine(request: MeasureRequest, show: Show | None = None) -> MachineLimits:
-    """Run the programs; WorkerError where the worker ended before it was through."""
+    """Run the programs; WorkerError where the worker ended before any of them was through.
+
+    What it did not come to is said to lack, with the reason of its end.
+    """
     machine = read_machine()
     setting = resolve_setting("all+gpu0" if machine.accelerators else "all", None, machine)
     load = read_load(_LOOK_S)
@@ -108,7 +111,7 @@ def measure_machine(request: MeasureRequest, show: Show | None = None) -> Machin
 def _follow(request: MeasureRequest, setting: Setting, folder: Path, show: Show | None) -> _Heard:
     events_path, words = folder / layout.EVENTS, folder / layout.WORKER_LOG
     events = EventReader(lines=LineReader(path=events_path))
-    heard, start_s, status = _Heard(), time.monotonic(), None
+    heard, start_s, status, late = _Heard(), time.monotonic(), None, None
     environment = worker_environment(setting)
     if not setting.accelerators:
         # A GPU that NVML does not list is torch's to find.
@@ -126,15 +129,20 @@ def _follow(request: MeasureRequest, setting: Setting, folder: Path, show: Show 
             if show is not None and status is None:
                 show(_progress(heard, request, elapsed_s))
             if status is None and elapsed_s > request.limit_s + _LAST_S:
-                worker.end(_GRACE_S)
-                raise WorkerError("the measurement did not end in its time")
+                status = worker.end(_GRACE_S)
+                late = "the measurement did not end in its time"
     except (KeyboardInterrupt, Terminated):
         worker.end(_GRACE_S, signal.SIGINT)
         raise
     finally:
         worker.sweep()
     if heard.end is None or heard.end.outcome != "completed":
-        raise WorkerError(f"the machine was not measured: {explain_end(heard.end, words)}")
+        reason = late or explain_end(heard.end, words)
+        if not heard.measured:
+            raise WorkerError(f"the machine was not measured: {reason}")
+        told = {one.program for one in (*heard.measured, *heard.lacks)}
+        # What was found before is as good as ever.
+        heard.lacks += [MeasureLack(one, reason) for one in request.programs if one not in told]
     return heard
 
 
