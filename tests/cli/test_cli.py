@@ -41,8 +41,9 @@ VERBS = {
         "--out",
         "--rate", "--timeout", "--tegrastats", "--framework", "--python", "--check-overhead",
         "--no-check-overhead", "--processes", "--layers", "--no-layers", "--layer-budget",
-        "--quiet", "--json", "--help",
+        "--quiet", "--live", "--serve", "--port", "--bind", "--json", "--help",
     },
+    "live": {"--serve", "--port", "--bind", "--screen", "--no-screen", "--help"},
     "validate": {
         "--data", "--cache", "--top", "--setting", "--threads", "--out", "--timeout", "--framework",
         "--python", "--quiet", "--json", "--help",

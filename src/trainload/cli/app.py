@@ -38,6 +38,7 @@ def _root(
 
 _VERBS = (
     "run",
+    "live",
     "study",
     "validate",
     "ls",

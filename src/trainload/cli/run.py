@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from trainload.cli.live import BIND, PORT, check_screen
 from trainload.cli.printing import FRAMEWORK_NAMES, complain, json_text
 from trainload.cli.progress import ProgressLine
 
@@ -32,7 +33,9 @@ Examples:
   trainload run train.py -- --epochs 3 --lr 1e-3
   trainload run train.py --processes 2 --setting cpu0-7+gpu0-1
   trainload run resnet18 --processes 2 --batch-size 64 --setting cpu0-1
-  trainload run mine.yaml --epochs 1"""
+  trainload run mine.yaml --epochs 1
+  trainload run resnet18 --layers --live
+  trainload run train.py --serve"""
 
 
 def run_verb(
@@ -123,6 +126,12 @@ def run_verb(
     quiet: bool = typer.Option(
         False, "--quiet", "-q", help="No progress line; what a script prints is in its log alone."
     ),
+    live: bool = typer.Option(
+        False, "--live", help="A live screen: curves, layers, keys to end, to trace, to mark."
+    ),
+    serve: bool = typer.Option(False, "--serve", help="A local web page that updates itself."),
+    port: int | None = PORT,
+    bind: str = BIND,
     as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
     fake: str | None = typer.Option(None, hidden=True),
 ) -> int:
@@ -132,9 +141,13 @@ def run_verb(
 
     Exit status: 0 completed, 1 the run ended otherwise (the outcome is printed), 2 usage.
     """
+    from trainload.cli.viewer import Viewer
     from trainload.run import show_as_text
     from trainload.workload import parse_words
 
+    serve = serve or port is not None
+    if live:
+        check_screen()
     named: dict[str, Any] = {
         "epochs": epochs,
         "batch_size": batch_size,
@@ -157,7 +170,13 @@ def run_verb(
     options = {**parse_words(what, words), **options}
     fetched = (options.get(name, told.get(name)) for name in ("data", "cache"))
     _fetch_with_progress(*fetched, quiet=silent)
-    with ProgressLine(quiet=silent) as line:
+    page = ["--serve", "--bind", bind, *([] if port is None else ["--port", str(port)])]
+    options_of_view = [*(page if serve else []), "--screen" if live else "--no-screen"]
+    with (
+        ProgressLine(quiet=silent) as line,
+        Viewer(line, show_as_text(line), screen=live, options=options_of_view) as viewer,
+    ):
+        viewed = live or serve
         done = _run_told(
             context,
             told,
@@ -179,8 +198,8 @@ def run_verb(
             check_overhead=check_overhead,
             python=python,
             tegrastats=tegrastats,
-            show=None if silent else show_as_text(line),
-            echo=None if silent else line,
+            show=viewer if viewed else None if silent else show_as_text(line),
+            echo=None if silent else viewer if viewed else line,
             fake=_parse_fake(fake),
             **options,
         )

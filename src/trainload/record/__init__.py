@@ -9,6 +9,7 @@ from trainload.record.directory import (
     RunDirectory,
     close_if_abandoned,
     create_run_directory,
+    is_held,
 )
 from trainload.record.facts import WorkerFacts, load_facts, load_other_ranks, rank_warnings
 from trainload.record.layer_table import load_layer_table, save_layer_table
@@ -30,6 +31,7 @@ from trainload.record.parts import (
     LayerTracing,
     OverheadMeasurement,
     Processes,
+    RecordedMark,
     RecordedMeter,
     RecordedQuantity,
     RecordedRank,
@@ -60,6 +62,7 @@ __all__ = [
     "Outcome",
     "OverheadMeasurement",
     "Processes",
+    "RecordedMark",
     "RecordedMeter",
     "RecordedQuantity",
     "RecordedRank",
@@ -71,6 +74,7 @@ __all__ = [
     "WorkerFacts",
     "close_if_abandoned",
     "create_run_directory",
+    "is_held",
     "load_facts",
     "load_layer_table",
     "load_manifest",

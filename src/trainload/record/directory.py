@@ -56,6 +56,24 @@ class DirectoryLock:
             self._held.close()
 
 
+def is_held(folder: Path) -> bool:
+    """Whether some process holds a directory now; several may ask at once.
+
+    False too where the file system knows no locks; RecordError where it cannot be opened.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise RecordError(f"cannot open {folder}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
+    finally:
+        os.close(descriptor)
+    return False
+
+
 @dataclass
 class RunDirectory:
     """A run directory held by the process that runs it."""

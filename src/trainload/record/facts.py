@@ -15,12 +15,17 @@ from trainload.record.manifest import Manifest
 from trainload.record.parts import (
     LayerTracing,
     Phase,
+    RecordedMark,
     RecordedModel,
     RecordedRank,
     SavedCheckpoint,
 )
 from trainload.record.traces import ranks_of
 from trainload_worker.protocol import events as said
+from trainload_worker.protocol.marks import LONGEST_WORDS, Marked
+
+MOST_MARKS = 1000
+"""Marks kept of one run; nobody finds a moment among more."""
 
 
 @dataclass(kw_only=True)
@@ -40,6 +45,7 @@ class WorkerFacts:
     checkpoints: list[SavedCheckpoint] = field(default_factory=list)
     checkpoint_failures: list[str] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
+    marks: list[RecordedMark] = field(default_factory=list)
     end: said.End | None = None
     steps: int = 0
     epoch: int | None = None
@@ -81,6 +87,9 @@ class WorkerFacts:
             self._add_checkpoint(event)
         elif isinstance(event, said.PhaseEdge):
             self._add_phase(event)
+        elif isinstance(event, Marked) and len(self.marks) < MOST_MARKS:
+            t_s = round(event.t_s - self.start_s, 6)
+            self.marks.append(RecordedMark(t_s=t_s, words=event.words[:LONGEST_WORDS]))
         elif isinstance(event, said.StepsDone):
             self._add_steps(event)
         elif isinstance(event, said.EpochDone):
@@ -122,6 +131,7 @@ class WorkerFacts:
             layers=None if layers is None else self._layers(layers),
             checkpoints=tuple(self.checkpoints),
             phases=tuple(self.phases),
+            marks=tuple(self.marks),
             training_completed=self.completed,
         )
 

@@ -28,6 +28,7 @@ class LineReader:
     offset_bytes: int = 0
     damaged_lines: int = 0
     _end_bytes: int = 0
+    _in_long_line: bool = False
 
     def read_new(self) -> list[Any]:
         """Values of the whole lines appended since the last call; [] where the file is absent."""
@@ -41,6 +42,32 @@ class LineReader:
             self.offset_bytes += left
             self.damaged_lines += 1
         return values
+
+    def read_some(self, most_bytes: int) -> tuple[list[Any], bool]:
+        """As `read_new`, of at most so many bytes, and whether there may be more.
+
+        A line longer than that counts as damaged: for who follows a file of a stranger.
+        """
+        try:
+            with open_inside(self.path, largest_bytes=LARGEST_LINES_BYTES) as file:
+                file.seek(self.offset_bytes)
+                data = file.read(most_bytes)
+        except FileNotFoundError:
+            return [], False
+        except OSError as error:
+            raise RecordError(f"cannot read {self.path}: {error.strerror}") from error
+        more = len(data) == most_bytes
+        *lines, rest = data.split(b"\n")
+        self.offset_bytes += len(data) - len(rest)
+        if lines and self._in_long_line:
+            lines[0], self._in_long_line = b"", False
+        if not lines and more:
+            self.damaged_lines += not self._in_long_line
+            self.offset_bytes += len(data)
+            self._in_long_line = True
+        values = [parse_line(line) for line in lines if line]
+        self.damaged_lines += sum(value is None for value in values)
+        return [value for value in values if value is not None], more
 
     def _read(self) -> Iterator[Any]:
         try:
@@ -78,6 +105,11 @@ class EventReader:
     def read_rest(self) -> list[Event]:
         """As `read_new`, and the unfinished last line counts as damaged."""
         return self._parse(self.lines.read_rest())
+
+    def read_some(self, most_bytes: int) -> tuple[list[Event], bool]:
+        """As `read_new`, of at most so many bytes, and whether there may be more."""
+        values, more = self.lines.read_some(most_bytes)
+        return self._parse(values), more
 
     def _parse(self, values: list[Any]) -> list[Event]:
         found = []

@@ -24,6 +24,7 @@ from trainload.record.parts import (
     OverheadMeasurement,
     Phase,
     Processes,
+    RecordedMark,
     RecordedMeter,
     RecordedModel,
     RecordedRank,
@@ -38,7 +39,7 @@ from trainload_worker.protocol.events import DataReady, MemoryUse
 from trainload_worker.protocol.outcomes import Outcome
 
 FORMAT = 1
-FORMAT_MINOR = 4
+FORMAT_MINOR = 5
 """Grows with every field added; an older trainload still reads what it knows."""
 OLDEST_FORMAT = 1
 
@@ -88,6 +89,8 @@ class Manifest:
     ranks: tuple[RecordedRank, ...] = ()
     """Each of them, in the order of ranks; empty where one trained alone."""
     phases: tuple[Phase, ...] = ()
+    marks: tuple[RecordedMark, ...] = ()
+    """Moments that somebody marked while it ran."""
     training_completed: bool | None = None
     """Whether the training itself reached its end, whatever became of the measurement."""
     outcome: Outcome | None = None

@@ -176,6 +176,14 @@ class SavedCheckpoint:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecordedMark:
+    """A moment that somebody marked while the run went on, in seconds since its start."""
+
+    t_s: float
+    words: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StudyCell:
     """The cell of a study that a run realises."""
 

@@ -175,7 +175,7 @@ def sample_table(samples_path: Path, start_s: float) -> tuple[pl.DataFrame, int]
                     value = parse_line(line)
                     if not isinstance(value, dict):
                         damaged += 1
-                    elif _is_header(value):
+                    elif is_header(value):
                         damaged += flush() if columns is not None else 0
                         columns = value["columns"]
             damaged += file.tell() > end
@@ -191,7 +191,8 @@ def sample_table(samples_path: Path, start_s: float) -> tuple[pl.DataFrame, int]
     return table, damaged
 
 
-def _is_header(value: Mapping[str, Any]) -> bool:
+def is_header(value: Mapping[str, Any]) -> bool:
+    """Whether a line of samples names their columns."""
     columns = value.get("columns")
     return (
         isinstance(columns, list)

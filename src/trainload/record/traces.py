@@ -54,7 +54,8 @@ def seal_traces(run_dir: Path, start_s: float, budget: float | None) -> tuple[st
 
 def remove_windows(run_dir: Path) -> None:
     """Take away the single windows once they are joined."""
-    for path in [*run_dir.glob(layout.WINDOW_GLOB), run_dir / layout.WINDOW_PLAN]:
+    agreed = (run_dir / layout.WINDOW_PLAN, run_dir / layout.WINDOW_ASK)
+    for path in [*run_dir.glob(layout.WINDOW_GLOB), *agreed]:
         path.unlink(missing_ok=True)
 
 

@@ -83,15 +83,17 @@ def render_line(status: StatusLike) -> str:
     )
 
 
-def render_status(status: StatusLike, most: int | None) -> str:
-    """The line, and a table of the cells: `most` of them, those that need a look first."""
+def status_rows(
+    status: StatusLike, most: int | None
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Titles and rows of a table of the cells: `most` of them, those that need a look first."""
     order = ("running", "failed", "untrusted", "timed_out", "out_of_memory", "repeating")
     cells = sorted(
         status.cells,
         key=lambda one: order.index(one.standing) if one.standing in order else len(order),
     )
     shown = cells if most is None else cells[:most]
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             clean_text(one.title),
             one.standing.replace("_", " "),
@@ -101,7 +103,12 @@ def render_status(status: StatusLike, most: int | None) -> str:
         )
         for one in shown
     ]
-    titles = ("cell", "state", "runs", clean_text(status.metric), "")
+    return ("cell", "state", "runs", clean_text(status.metric), ""), rows
+
+
+def render_status(status: StatusLike, most: int | None) -> str:
+    """The line, and the table of the cells."""
+    titles, rows = status_rows(status, most)
     spent = f"{status.runs} runs took {render_seconds(status.run_s)}"
     if status.energy_j is not None:
         spent += f" and {render_value('energy_j', status.energy_j)}"
@@ -109,8 +116,8 @@ def render_status(status: StatusLike, most: int | None) -> str:
     if status.disturbed:
         lines.append(f"{status.disturbed} of them count though other work took much of the machine")
     lines += ["", render_columns(titles, rows, {2, 3})]
-    if len(shown) < len(cells):
-        lines.append(f"… and {len(cells) - len(shown)} cells more; --all lists them")
+    if len(rows) < len(status.cells):
+        lines.append(f"… and {len(status.cells) - len(rows)} cells more; --all lists them")
     return "\n".join(lines)
 
 

@@ -130,6 +130,8 @@ class _Driver:
                 self.stopped_by = "timed_out"
                 self.stop_reason = f"still running after the {timeout_s:g} s of --timeout"
                 return worker.end(TIMEOUT_GRACE_S)
+            if self.recording.take_commands():
+                raise Terminated("asked to end by a viewer")
             self.recording.take_events()
             self._show(sampling, self.recording.tend_sampler())
 
@@ -157,6 +159,7 @@ class _Driver:
         total, per_s = facts.data.total_steps, self.recording.steps_per_s()
         open_phases = [phase.name for phase in facts.phases if phase.end_s is None]
         return RunProgress(
+            path=self.recording.path,
             elapsed_s=now_s - self.recording.start_s,
             phase=open_phases[-1] if open_phases else "start",
             epoch=facts.epoch,
@@ -256,6 +259,7 @@ def _layers_spec(request: RunRequest, folder: str) -> LayersSpec | None:
         folder=folder,
         file_form=layout.window_form(0),
         plan=f"{folder}/{layout.WINDOW_PLAN}" if together else None,
+        ask=f"{folder}/{layout.WINDOW_ASK}",
     )
 
 

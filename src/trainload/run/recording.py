@@ -18,6 +18,7 @@ from trainload.record import (
     Clock,
     EventReader,
     LayerTracing,
+    LineAppender,
     LineReader,
     Manifest,
     Outcome,
@@ -32,16 +33,21 @@ from trainload.record import (
     load_other_ranks,
     rank_warnings,
 )
+from trainload.record.control import Command, remove_commands, take_commands
 from trainload.run.request import RunRequest, RunResult
 from trainload.run.sampling.overhead import measure_overhead
 from trainload.run.sampling.sampling import Sampling
 from trainload.run.sampling.spans import StepSpans
 from trainload.run.workers.verdict import Ending, decide_outcome, read_oom_kills
 from trainload.workload import Masking, ScriptWorkload, open_masking, recorded_workload
-from trainload_worker.protocol.events import Event
+from trainload_worker.protocol.events import Event, event_fields
+from trainload_worker.protocol.marks import Marked
 
 WARM_UP_S = 1.0
 """Training time before the first pause of the overhead measurement."""
+
+MARK_DELAY_S = 10.0
+"""How old a marked moment may be when it is taken; an older or later one counts as now."""
 
 _NO_LAST_WORD = (
     "the program ended well but left without Python's own end (os._exit, or another program in its "
@@ -96,6 +102,21 @@ class Recording:
         """Take what the training process has said since the last call."""
         self._take(self._events.read_new())
 
+    def take_commands(self) -> bool:
+        """Obey what a viewer asked since the last call; True where the run is to end.
+
+        A mark becomes a line of the events, a window is asked of the training process.
+        """
+        ends = False
+        for command in take_commands(self.path, self.run.manifest.run_id):
+            if command.verb == "mark":
+                self._mark(command)
+            elif command.verb == "trace" and self.request.layer_budget is not None:
+                self._ask_window()
+            elif command.verb == "end":
+                ends = True
+        return ends
+
     def tend_sampler(self) -> str | None:
         """Replace a sampler that died and begin its pauses when due; what went wrong, or None."""
         if self.sampling is None:
@@ -127,6 +148,7 @@ class Recording:
         """
         if self.sampling is not None:
             self.sampling.stop()
+        remove_commands(self.path)
         self._take(self._events.read_rest())
         ending = self._ending(exit_status, stopped_by, stop_reason)
         outcome, reason = decide_outcome(ending)
@@ -163,6 +185,28 @@ class Recording:
             self.heard_s = monotonic()
             self.facts.add(event)
             self.spans.add(event)
+
+    def _mark(self, command: Command) -> None:
+        now_s = monotonic()
+        t_s = command.t_s if command.t_s is not None else now_s
+        t_s = t_s if now_s - MARK_DELAY_S <= t_s <= now_s else now_s
+        try:
+            # Opened anew each time: it then sees whether the last line of the worker is torn.
+            lines = LineAppender(self.events_path)
+        except OSError as error:
+            self.warnings.append(f"a mark could not be kept: {error.strerror}")
+            return
+        try:
+            lines.append(event_fields(Marked(t_s=round(t_s, 6), words=command.words)))
+        finally:
+            lines.close()
+
+    def _ask_window(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            os.close(os.open(self.path / layout.WINDOW_ASK, flags, 0o600))
+        except OSError as error:
+            self.warnings.append(f"a window could not be asked for: {error.strerror}")
 
     def _maybe_start_blocks(self, sampling: Sampling) -> None:
         """Begin the pauses once training is warm and its step time known."""

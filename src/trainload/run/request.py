@@ -122,6 +122,8 @@ class RunRequest:
 class RunProgress:
     """Where a run stands; a value that is not known yet is None."""
 
+    path: Path | None = None
+    """The run directory."""
     elapsed_s: float
     phase: str
     epoch: int | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import sys
@@ -16,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from trainload import record
 from trainload.errors import RecordError, StudyError
 from trainload.files import replacing, write_whole
 from trainload.record import DirectoryLock
@@ -147,16 +146,9 @@ def held(folder: Path) -> Iterator[None]:
 def is_held(folder: Path) -> bool:
     """Whether some process runs the study now; several may ask at once."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise StudyError(f"cannot open {folder}: {error.strerror}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
-    finally:
-        os.close(descriptor)
-    return False
+        return record.is_held(folder)
+    except RecordError as error:
+        raise StudyError(str(error)) from error
 
 
 def ask_to_stop(folder: Path) -> None:

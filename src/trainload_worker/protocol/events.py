@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Dict, List, Literal, Mapping, Optional, Tuple, Type, Union
 
 from trainload_worker.protocol.checked import Annotated, Bounds, CheckError, read_leniently
+from trainload_worker.protocol.marks import Marked
 from trainload_worker.protocol.outcomes import WorkerOutcome
 from trainload_worker.protocol.sweep import (
     SweepBegun,
@@ -359,6 +360,7 @@ Event = Union[
     LayersFailed,
     ProbeFailed,
     CheckpointSaved,
+    Marked,
     OpTraceStep,
     OpTraceSaved,
     SweepBegun,

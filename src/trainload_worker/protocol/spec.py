@@ -45,6 +45,8 @@ class LayersSpec:
     """Where processes that train together agree on windows; None for one alone."""
     leads: bool = True
     """Whether this process decides for the others."""
+    ask: Optional[str] = None
+    """A file whose appearance asks for a window at once; None where nobody can ask."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from trainload_worker.frameworks.backends import (
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.events import LayersFailed, ModuleTable, WindowSaved
 from trainload_worker.protocol.spec import LayersSpec, TrainSpec
+from trainload_worker.windows.asked import AskedWindow
 from trainload_worker.windows.plan import FIRST_STEPS, WindowPlan, WindowShape
 
 PURPOSES = ("time",)
@@ -115,7 +116,8 @@ class LayerWindows:
         self._layers = layers
         self._device = "cuda:0" if spec.setting.accelerators else "cpu"
         self._modules = module_table(spec, summaries)
-        self._plan = WindowPlan(layers.budget, PURPOSES)
+        asked = None if layers.ask is None else AskedWindow(layers.ask)
+        self._plan = WindowPlan(layers.budget, PURPOSES, asked=asked)
         self._tracer: Tracer | None = None
         self._scratch: str | None = None
         self._step = -1

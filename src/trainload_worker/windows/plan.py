@@ -3,6 +3,7 @@
 One window comes early, whatever it costs, since without it nothing is known of the time of layers.
 Every later one waits until all windows together, itself included, stay within the budget's share
 of the training time: first one that watches memory, where that is asked for, then more of time.
+Somebody who watches may ask for one more at once: it is had whatever it costs, and counts.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import median
-from typing import Sequence
+from typing import Callable, Sequence
 
 FIRST_STEPS = 10
 """Steps before the first window: libraries choose their algorithms, allocators grow."""
@@ -35,6 +36,8 @@ MOST_BYTES = 256 * 1024 * 1024
 """Size of all windows together, above which there are no more."""
 LONG_STEP_S = 1.0
 """From this step time on a window holds one step, and none to warm the tracer."""
+LOOK_S = 1.0
+"""How often it is looked whether somebody asks for a window."""
 PURPOSES = ("time", "memory", "time")
 """Of the first windows, in order, unless told otherwise; every later one is like the last."""
 
@@ -57,8 +60,13 @@ class WindowPlan:
         purposes: Sequence[str] = PURPOSES,
         *,
         rest_s: float = 0.0,
+        asked: Callable[[], bool] | None = None,
     ) -> None:
-        """`rest_s` is the least time between two windows."""
+        """`rest_s` is the least time between two windows; `asked` tells of a wish for one."""
+        self._asked = asked
+        self._wish = False
+        self._wished = 0
+        self._look_s = math.inf if asked is None else -math.inf
         self._budget = budget
         self._purposes = purposes
         self._rest_s = rest_s
@@ -96,6 +104,10 @@ class WindowPlan:
             self._quiet_from_s = now_s
             return None
         self._quiet_steps += 1
+        if self._is_wished(now_s):
+            self._wish = False
+            self._wished += 1
+            return self._shape("time")
         if self._is_due(now_s - self._start_s):
             return self._shape()
         self._look_ahead(self._start_s)
@@ -104,6 +116,8 @@ class WindowPlan:
     def pass_step(self, now_s: float) -> bool:
         """Takes note of an untraced step after which no window can be due; else False, and the
         step is still to be counted. Cheap: most steps of a training are such."""
+        if now_s >= self._look_s or self._wish:
+            return False
         if now_s >= self._idle_until_s and self._steps + 1 >= self._idle_until_step:
             return False
         self._steps += 1
@@ -160,11 +174,24 @@ class WindowPlan:
             self._chance = math.ceil(self._chance * CHANCES)
         return self._chance == self._steps
 
+    def _is_wished(self, now_s: float) -> bool:
+        """Whether somebody asked for a window and one can be had; a wish waits until it can."""
+        if now_s >= self._look_s and self._asked is not None:
+            self._look_s = now_s + LOOK_S
+            self._wish = self._wish or self._asked()
+        rested = self.windows == 0 or self._quiet_s >= self._rest_s
+        return self._wish and rested and self._steps > UNSETTLED_STEPS and self.bytes < MOST_BYTES
+
+    @property
+    def _quiet_s(self) -> float:
+        """Time since the last window, or since the first step."""
+        return 0.0 if self._quiet_from_s is None else self._now_s - self._quiet_from_s
+
     def _is_due(self, elapsed_s: float) -> bool:
         if self.windows == 0:
             slow = elapsed_s >= SLOW_S and self._steps >= FIRST_STEPS_SLOW
             return slow or self._steps >= FIRST_STEPS
-        if self._quiet_from_s is not None and self._now_s - self._quiet_from_s < self._rest_s:
+        if self._quiet_s < self._rest_s:
             return False
         if self._quiet_steps < QUIET_STEPS and (self.step_s or 0.0) < LONG_STEP_S:
             return False
@@ -191,8 +218,10 @@ class WindowPlan:
                 self._chance = math.ceil(self._chance * CHANCES)
             self._idle_until_step = self._chance
 
-    def _shape(self) -> WindowShape:
-        purpose = self._purposes[min(self.windows, len(self._purposes) - 1)]
+    def _shape(self, purpose: str | None = None) -> WindowShape:
+        # Windows that were asked for take no planned one's place.
+        planned = min(self.windows - self._wished, len(self._purposes) - 1)
+        purpose = purpose or self._purposes[planned]
         if (self.step_s or 0.0) >= LONG_STEP_S:
             return WindowShape(purpose, 0, 1)
         return WindowShape(purpose, 1, 1 if purpose == "memory" else 2)

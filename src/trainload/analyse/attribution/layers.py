@@ -86,9 +86,19 @@ def _read_ranks(
     return tuple(ranks)
 
 
-def collect_trace(path: Path, *, progress: Progress | None = None) -> RankLayers:
-    """The attribution of a trace from elsewhere, times as traced; TraceError where it is none."""
-    return _read(path, progress).to_layers(steps=None, training_s=None, power=None)
+def collect_trace(
+    path: Path,
+    *,
+    progress: Progress | None = None,
+    header: Mapping[str, Any] | None = None,
+    inside: bool = False,
+) -> RankLayers:
+    """The attribution of a trace from elsewhere, times as traced; TraceError where it is none.
+
+    `header` tells what its own would, for a window not sealed yet; `inside` as `open_trace`.
+    """
+    trace = _read(path, progress, inside=inside, header=header)
+    return trace.to_layers(steps=None, training_s=None, power=None)
 
 
 def _part_of_progress(progress: Progress | None, at: int, count: int) -> Progress | None:
@@ -97,9 +107,11 @@ def _part_of_progress(progress: Progress | None, at: int, count: int) -> Progres
     return lambda fraction: progress((at + fraction) / count)
 
 
-def _read(path: Path, progress: Progress | None, *, inside: bool = False) -> _Trace:
+def _read(
+    path: Path, progress: Progress | None, *, inside: bool = False, header: Any = None
+) -> _Trace:
     with open_trace(path, progress=progress, inside=inside) as reader:
-        trace = _Trace(path, parse_header(reader.header))
+        trace = _Trace(path, parse_header(reader.header or header))
         for window in reader.windows():
             trace.add(window)
         trace.notes += reader.notes

@@ -2,6 +2,7 @@
 
 from trainload.report.markup import escape, render_details, render_pairs, render_table
 from trainload.report.run.headline import time_rows
+from trainload.report.run.marks import mark_rows
 from trainload.report.run.rows import (
     job_rows,
     layer_rows,
@@ -34,6 +35,7 @@ def render_details_section(view: RunView) -> str:
             "All times and scores",
             render_pairs([*time_rows(summary), *quality_rows(summary, manifest)]),
         ),
+        render_details("Marks", render_pairs(mark_rows(manifest, 1000))) if manifest.marks else "",
         render_details(
             "Machine", render_pairs([*machine_rows(manifest.machine), *job_rows(manifest.job)])
         ),

@@ -14,6 +14,7 @@ from trainload.analyse.findings import NO_STEPS
 from trainload.hardware import Machine
 from trainload.record import Manifest, RecordedMeter
 from trainload.report.run.headline import time_rows
+from trainload.report.run.marks import mark_rows
 from trainload.report.run.rows import (
     counter_rows,
     energy_rows,
@@ -69,10 +70,8 @@ def render_summary(summary: RunSummary, manifest: Manifest) -> RenderableType:
         ]
         if not summary.steps and not summary.samples.total and not summary.epochs:
             return Group(*parts)  # no more than these figures is known
-    parts += [
-        Text(),
-        _pairs([*time_rows(summary), *quality_rows(summary, manifest), *job_rows(manifest.job)]),
-    ]
+    figures = [*time_rows(summary), *quality_rows(summary, manifest), *job_rows(manifest.job)]
+    parts += [Text(), _pairs([*figures, *mark_rows(manifest)])]
     cores = _crowded_cores(summary)
     loads = load_rows(summary, manifest)
     if loads:

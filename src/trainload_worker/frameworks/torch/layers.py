@@ -21,6 +21,7 @@ from trainload_worker.frameworks.torch.tracer import Tracer, hide_from_compiler,
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.events import LayersFailed, ModuleTable, WindowSaved
 from trainload_worker.protocol.spec import LayersSpec
+from trainload_worker.windows.asked import AskedWindow
 from trainload_worker.windows.host_stacks import StackSampler
 from trainload_worker.windows.plan import WindowPlan, WindowShape
 from trainload_worker.windows.together import Agreement
@@ -67,7 +68,8 @@ class LayerProbe:
         self._events = events
         self._spec = spec
         self._clock = clock
-        self._plan = WindowPlan(spec.budget, rest_s=REST_S)
+        asked = None if spec.ask is None or not spec.leads else AskedWindow(spec.ask)
+        self._plan = WindowPlan(spec.budget, rest_s=REST_S, asked=asked)
         self._agreement = None if spec.plan is None else Agreement(spec.plan, spec.leads)
         self._alone = self._agreement is None or spec.leads
         """Whether no other process decides when a window opens."""
