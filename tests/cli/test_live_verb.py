@@ -110,18 +110,20 @@ def test_keys_of_the_screen_mark_and_end_a_run(terminal, tmp_path):
     one = terminal("run", "mlp", *FAKE, *SLOW, "--epochs", "4000", "--live", "--out", "runs")
     one.wait_for("Throughput")
     one.wait_for("steps.*[0-9]/s")
-    one.press("mhere\r")
+    one.press("m")
+    one.wait_for("what of this moment")
+    one.press("eye\r")
     one.wait_for("mark at")
     one.press("e")
-    time.sleep(0.3)
-    one.press("e")
+    one.wait_for("press y")
+    one.press("y")
     assert one.end() == 1
     manifest = load_manifest(only_run(tmp_path / "runs"))
     assert (manifest.outcome, manifest.outcome_reason) == (
         "interrupted",
         "asked to end by a viewer",
     )
-    assert [mark.words for mark in manifest.marks] == ["here"]
+    assert [mark.words for mark in manifest.marks] == ["eye"]
     assert "outcome: interrupted" in one.shown
 
 

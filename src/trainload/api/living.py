@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from trainload.analyse.live import LiveState, LiveView
 from trainload.errors import MissingPart, RecordError, TrainloadError
+from trainload.record import is_held
 from trainload.record.control import Command, Verb, send_command, withdraw_command
 from trainload.record.follow import RunFollower
 from trainload.record.layout import EVENTS, MANIFEST
@@ -29,6 +30,7 @@ CATCH_UP_S = 0.25
 """For how long one look may read on where much is there already."""
 ANSWER_S = 3.0
 """Within which a driver takes a command; it looks twice a second."""
+STUDY_LOOK_S = 2.0
 LAYERS_REST_S, LAYERS_REST = 20.0, 50
 """Between two windows worked out: seconds, and times what the last one took."""
 _SAID: dict[Verb, str] = {
@@ -66,6 +68,7 @@ class LiveRun:
             if not self._settled and now_s - self._looked_s >= LOOK_S:
                 self._looked_s = now_s
                 self._look(now_s)
+            self._consider_layers(now_s)
             return self._state.view(time.monotonic())
 
     def command(self, verb: str, *, words: str = "", t_s: float | None = None) -> str:
@@ -108,7 +111,6 @@ class LiveRun:
             if not (self.path / EVENTS).exists():
                 self._read_tables()
             self._settled = True
-        self._consider_layers(now_s)
 
     def _read_tables(self) -> None:
         from trainload.analyse.live.sealed import state_of_tables
@@ -131,6 +133,7 @@ class LiveRun:
         if (busy is not None and busy.is_alive()) or self._state.manifest.layers is None:
             return
         self._layers_of = number
+        self._state.works_out_layers = True
         self._layers_thread = threading.Thread(target=self._work_out, args=(number,), daemon=True)
         self._layers_thread.start()
 
@@ -144,6 +147,7 @@ class LiveRun:
             problem = str(error)
         spent_s = time.thread_time() - begun_s
         with self._lock:
+            self._state.works_out_layers = False
             self._layers_at_s = time.monotonic() + max(LAYERS_REST_S, LAYERS_REST * spent_s)
             if found is not None:
                 self._state.layers = found
@@ -178,18 +182,22 @@ class LiveStudy:
     @property
     def running(self) -> bool:
         """Whether a process runs it now."""
-        from trainload.study.folder import is_held
-
         return is_held(self.path)
 
     def status(self) -> StudyStatus:
-        """How far it is; within two seconds the same."""
+        """How far it is; within two seconds, or where it cannot be read any more, as before."""
         from trainload.api.studying import status
 
         with self._lock:
             now_s = time.monotonic()
-            if self._status is None or now_s - self._looked_s >= 2.0:
+            if self._status is None:
                 self._status, self._looked_s = status(self.path), now_s
+            elif now_s - self._looked_s >= STUDY_LOOK_S:
+                self._looked_s = now_s
+                try:
+                    self._status = status(self.path)
+                except TrainloadError:
+                    pass  # as while its files are being replaced, or the folder is gone
             return self._status
 
     def stop(self) -> str:

@@ -22,7 +22,7 @@ Examples:
   trainload live RUN --serve
   trainload live RUN --serve --port 9000 --screen
 
-Keys: e ends the run well (twice), t traces a window now, m marks a moment, q leaves."""
+Keys: e, then y, ends the run well, t traces a window now, m marks a moment, q leaves."""
 
 BIND = typer.Option("127.0.0.1", help="Address to serve on; 0.0.0.0 for other machines too.")
 PORT = typer.Option(None, help="Port of the page; default 8765, or a free one.", min=0, max=65535)

@@ -178,9 +178,10 @@ class WindowPlan:
         """Whether somebody asked for a window and one can be had; a wish waits until it can."""
         if now_s >= self._look_s and self._asked is not None:
             self._look_s = now_s + LOOK_S
-            self._wish = self._wish or self._asked()
+            # Where files have grown too large nobody waits for one more.
+            self._wish = (self._asked() or self._wish) and self.bytes < MOST_BYTES
         rested = self.windows == 0 or self._quiet_s >= self._rest_s
-        return self._wish and rested and self._steps > UNSETTLED_STEPS and self.bytes < MOST_BYTES
+        return self._wish and rested and self._steps > UNSETTLED_STEPS
 
     @property
     def _quiet_s(self) -> float:

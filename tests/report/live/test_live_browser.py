@@ -1,6 +1,7 @@
 """The live page in a real browser while a run goes on: it draws, updates and sees the end."""
 
 import threading
+import time
 
 import pytest
 
@@ -11,6 +12,13 @@ from trainload.run import execute_run, prepare_request
 from trainload.workload import parse_words
 
 pytestmark = pytest.mark.browser
+
+
+def until(condition):
+    limit_s = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < limit_s
+        time.sleep(0.2)
 
 
 def test_the_page_follows_a_run_to_its_end(browser, tmp_path):
@@ -31,9 +39,9 @@ def test_the_page_follows_a_run_to_its_end(browser, tmp_path):
 
     driver = threading.Thread(target=execute_run, args=(request, show))
     driver.start()
+    assert ready.wait(30)
+    run = LiveRun(paths[0])
     try:
-        assert ready.wait(30)
-        run = LiveRun(paths[0])
         served = LivePage(lambda: run_document(run.view()), port=0)
         served.start()
         page = browser.new_page(viewport={"width": 1280, "height": 900})
@@ -46,12 +54,9 @@ def test_the_page_follows_a_run_to_its_end(browser, tmp_path):
         page.wait_for_selector("figure[data-name=loss] path.line")
         step = page.locator("#figures div:nth-child(2) dd")
         first = step.inner_text()
-        page.wait_for_function(
-            "b => document.querySelector('#figures div:nth-child(2) dd').textContent != b",
-            arg=first,
-        )
+        until(lambda: step.inner_text() != first)
         assert run.command("mark", words="<b>here</b>") == "marked"
-        page.wait_for_function("document.querySelector('#notes').textContent.includes('<b>here')")
+        until(lambda: "<b>here</b>" in page.locator("#notes").inner_text())
         assert page.locator("#notes b").count() == 0
         assert run.command("end").startswith("the run ends")
         page.wait_for_selector("html[data-running=no]")
@@ -63,5 +68,6 @@ def test_the_page_follows_a_run_to_its_end(browser, tmp_path):
         page.close()
         served.stop()
     finally:
+        run.command("end")
         driver.join(30)
     assert not driver.is_alive()

@@ -97,14 +97,14 @@ def test_it_fits_other_terminals(source, size):
     pilot(app, steps, size)
 
 
-def test_ending_needs_the_key_twice(source):
+def test_ending_needs_to_be_confirmed(source):
     app = LiveScreen(source)
 
     async def steps(driver):
-        await driver.press("e")
+        await driver.press("y", "e", "e")
         await driver.pause(0.1)
         assert source.asked == []
-        await driver.press("e")
+        await driver.press("y", "y")
         await app.workers.wait_for_complete()
         assert [verb for verb, _, _ in source.asked] == ["end"]
 
@@ -129,10 +129,10 @@ def test_a_mark_has_the_moment_of_the_key_and_words(source):
         pressed_s = time.monotonic()
         await driver.press("m")
         assert isinstance(app.focused, Input)
-        await driver.press(*"quite e", "enter")
+        await driver.press(*"quite eye", "enter")
         await app.workers.wait_for_complete()
         ((verb, words, t_s),) = source.asked
-        assert (verb, words) == ("mark", "quite e")
+        assert (verb, words) == ("mark", "quite eye")
         assert pressed_s - 0.5 <= t_s <= time.monotonic()
         await driver.press("m", "escape")
         await driver.pause()

@@ -36,6 +36,8 @@ class LiveState:
         """The newest whose time is traced."""
         self.modules: said.ModuleTable | None = None
         self.layers: LiveLayers | None = None
+        self.works_out_layers = False
+        """Whether somebody works out the layers of a window now."""
         self._chosen: dict[str, tuple[str, ...]] = {}
         self._positions: dict[str, int] = {}
         self._columns: tuple[str, ...] = ()
@@ -214,8 +216,10 @@ class LiveState:
         return None if end_s is None or end_s < clock.start_s else end_s - clock.start_s
 
     def _charts(self) -> tuple[LiveChart, ...]:
-        told = LiveChart(name="loss", series=self._series(("loss", "validation_loss")))
-        speed = LiveChart(name="throughput", series=self._series(("steps_per_s",)))
+        ended = None if self.standing == "running" else "the training told none"
+        losses = self._series(("loss", "validation_loss"))
+        told = LiveChart(name="loss", series=losses, missing=ended)
+        speed = LiveChart(name="throughput", series=self._series(("steps_per_s",)), missing=ended)
         return told, speed, *(self._metered(name) for name in METERED)
 
     def _metered(self, name: str) -> LiveChart:
@@ -242,9 +246,10 @@ class LiveState:
     def _layers_note(self) -> str:
         if self.manifest.layers is None:
             return "not traced in this run; start one with --layers"
-        if self._windows:
-            return "a window is traced; its layers are worked out"
-        return self._failures.get("layers", "no window is traced yet")
+        if self.works_out_layers:
+            return "a window is traced; its layers are being worked out"
+        nothing = "no window is traced yet" if self.standing == "running" else "none were traced"
+        return self._failures.get("layers", nothing)
 
 
 def _number(value: Any) -> float | None:

@@ -26,7 +26,7 @@ from trainload.units import render_percent, render_seconds
 
 REFRESH_S = 1.0
 SURE_S = 5.0
-"""Within which the key that ends a run has to be pressed again."""
+"""Within which the end of a run has to be confirmed."""
 _MOST_WORDS = 120
 
 
@@ -63,6 +63,7 @@ class ChartBox(Widget):
         for number, one in enumerate(chart.series):
             legend.append("● ", style=COLOURS[number % len(COLOURS)])
             legend.append(wording.render_series(one) + "  ")
+        legend.truncate(width, overflow="ellipsis")
         column = chart.series[0].column
         drawn = render_chart(
             [one.points for one in chart.series],
@@ -85,13 +86,14 @@ class LiveScreen(App[None]):
     #charts.narrow { grid-size: 2 3; }
     .chart { border: round $panel-lighten-2; padding: 0 1; }
     #below { height: 12; }
-    #layers { width: 2fr; border: round $panel-lighten-2; padding: 0 1; }
-    #notes { width: 1fr; border: round $panel-lighten-2; padding: 0 1; }
+    #layers { width: 2fr; height: 100%; border: round $panel-lighten-2; padding: 0 1; }
+    #notes { width: 1fr; height: 100%; border: round $panel-lighten-2; padding: 0 1; }
     #words { display: none; height: 3; }
     #words.asked { display: block; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "end", "end the run well"),
+        Binding("y", "confirm", "", show=False),
         Binding("t", "trace", "trace a window now"),
         Binding("m", "mark", "mark this moment"),
         Binding("q", "quit", "leave (the run goes on)"),
@@ -154,14 +156,21 @@ class LiveScreen(App[None]):
             self._shown[place] = key
             self._texts[place].update(draw(), layout=False)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While words are asked for, keys are words, even before their line has the focus."""
+        del parameters
+        return self._marked_s is None or action in ("forget", "leave")
+
     def action_end(self) -> None:
-        """End the run as Ctrl-C would, once the key came twice."""
-        now_s = time.monotonic()
-        if now_s - self._asked_end_s > SURE_S:
-            self._asked_end_s = now_s
-            self.notify("press e again to end the training; its record stays", timeout=SURE_S)
-            return
-        self._ask("end")
+        """Ask whether the training is really to end."""
+        self._asked_end_s = time.monotonic()
+        self.notify("press y to end the training well; its record stays", timeout=SURE_S)
+
+    def action_confirm(self) -> None:
+        """End the run as Ctrl-C would, if that was asked for a moment ago."""
+        if time.monotonic() - self._asked_end_s <= SURE_S:
+            self._asked_end_s = float("-inf")
+            self._ask("end")
 
     def action_trace(self) -> None:
         """Have a window traced now."""

@@ -66,8 +66,9 @@ def render_figures(view: LiveView) -> tuple[tuple[str, str], ...]:
     if view.total_steps:
         share = min(1.0, view.step / view.total_steps)
         done += f" of {view.total_steps:,} ({render_percent(share, 0)})"
-    epoch = MISSING if view.epoch is None else str(view.epoch + 1)
-    epoch += f" of {view.epochs}" if view.epochs and view.epoch is not None else ""
+    # Of a program's epochs nothing is known.
+    known = view.epochs is not None and view.epoch is not None
+    epoch = f"{view.epoch + 1} of {view.epochs}" if known else MISSING
     return (
         ("epoch", epoch),
         ("step", done),
