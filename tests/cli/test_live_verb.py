@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from trainload.record import load_manifest
+from trainload.record import load_facts, load_manifest, open_run
 
 FAKE = ("--framework", "fake", "--set", "frames_fraction=0.01", "--batch-size", "16")
 SLOW = ("--fake", '{"step_s": 0.005}', "--no-check-overhead")
@@ -42,6 +42,7 @@ class Terminal:
             cwd=cwd,
             env={**os.environ, "TERM": "xterm-256color", "PYTHONUNBUFFERED": "1"},
             start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C is a signal there
         )
         self._modes = termios.tcgetattr(theirs)
         self._theirs = theirs
@@ -128,19 +129,24 @@ def test_keys_of_the_screen_mark_and_end_a_run(terminal, tmp_path):
 
 
 def test_a_killed_viewer_leaves_the_training_alone(terminal, tmp_path):
-    one = terminal("run", "mlp", *FAKE, *SLOW, "--epochs", "250", "--live", "--out", "runs")
+    one = terminal("run", "mlp", *FAKE, *SLOW, "--epochs", "4000", "--live", "--out", "runs")
     one.wait_for("Throughput")
     viewers = [p for p in psutil.Process(one.process.pid).children() if "live" in p.cmdline()]
     assert len(viewers) == 1
     viewers[0].kill()
-    one.wait_for(r"epoch \d+/250")  # the usual line is back
-    assert one.end() == 0
-    assert load_manifest(only_run(tmp_path / "runs")).outcome == "completed"
+    one.wait_for(r"epoch \d+/4000")  # the usual line is back
+    before = load_facts(only_run(tmp_path / "runs"), 0.0)[0].steps
+    time.sleep(2)
+    one.press("\x03")  # and so is the usual Ctrl-C
+    assert one.end() == 1
+    run = open_run(only_run(tmp_path / "runs"))
+    assert (run.manifest.outcome, run.manifest.outcome_reason) == ("interrupted", "Ctrl-C")
+    assert run.steps.height > before + 50
 
 
 def test_another_terminal_sees_the_run_and_leaves_it_alone(terminal, tmp_path):
     run = subprocess.Popen(
-        command("run", "mlp", *FAKE, *SLOW, "--epochs", "300", "-q", "--out", "runs"),
+        command("run", "mlp", *FAKE, *SLOW, "--epochs", "4000", "-q", "--out", "runs"),
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
     )
@@ -154,19 +160,20 @@ def test_another_terminal_sees_the_run_and_leaves_it_alone(terminal, tmp_path):
         one.press("\x03")
         assert one.end() == 0
         assert run.poll() is None
-        assert run.wait(60) == 0
+        run.send_signal(signal.SIGINT)
+        assert run.wait(60) == 1
     finally:
         if run.poll() is None:
             run.kill()
     again = terminal("live", str(only_run(tmp_path / "runs")))
-    again.wait_for("completed")
+    again.wait_for("interrupted")
     again.press("q")
     assert again.end() == 0
 
 
 def test_a_run_can_serve_its_page(tmp_path):
     run = subprocess.Popen(
-        command("run", "mlp", *FAKE, *SLOW, "--epochs", "300", "--port", "0", "--out", "runs"),
+        command("run", "mlp", *FAKE, *SLOW, "--epochs", "4000", "--port", "0", "--out", "runs"),
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -180,11 +187,12 @@ def test_a_run_can_serve_its_page(tmp_path):
         with urllib.request.urlopen(address + "data.json", timeout=10) as answer:
             document = json.load(answer)
         assert document["running"] and document["charts"]
+        run.send_signal(signal.SIGINT)
         out, _ = run.communicate(timeout=60)
     finally:
         if run.poll() is None:
             run.kill()
-    assert run.returncode == 0 and "outcome: completed" in out
+    assert run.returncode == 1 and "outcome: interrupted: Ctrl-C" in out
 
 
 @pytest.mark.parametrize("words", [("live", "."), ("run", "mlp", "--live")])
