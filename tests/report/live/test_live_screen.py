@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -48,7 +49,9 @@ def pilot(app, steps, size=(140, 45)):
             await driver.pause()
             await steps(driver)
 
-    asyncio.run(go())
+    # A thread of its own: the browser of other tests leaves its loop in this one.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, go()).result()
 
 
 def text_of(app, place):
