@@ -38,8 +38,8 @@ from trainload.record import open_run
 LIMIT = 0.03
 """Of one core, that a viewer may take while a run goes on."""
 VIEWERS = ("nobody", "screen", "page")
-START_S = 5.0
-"""Of a viewer's life that count as its start."""
+SETTLE_S = 3.0
+"""After a viewer has first shown something; until then it counts as its start."""
 
 
 def main() -> int:
@@ -118,9 +118,14 @@ def follow(viewer: str, path: Path, seconds: float) -> dict[str, float]:
         threading.Thread(target=ask_all, args=(shown, ended), daemon=True).start()
     try:
         account = psutil.Process(process.pid)
-        time.sleep(START_S)
+        sign = b"Throughput" if viewer == "screen" else b"live page: "
+        until_s = time.monotonic() + 60
+        while sign not in shown:
+            assert process.poll() is None and time.monotonic() < until_s, shown[-500:]
+            time.sleep(0.1)
+        time.sleep(SETTLE_S)
         start_s, begun_s = used_s(account), time.monotonic()
-        time.sleep(seconds - START_S)
+        time.sleep(seconds)
         cpu_s, over_s = used_s(account) - start_s, time.monotonic() - begun_s
         memory_bytes = account.memory_info().rss
         assert process.poll() is None, shown[-500:]

@@ -150,12 +150,12 @@ def test_a_port_that_is_taken_is_an_error_where_it_was_asked_for(serve):
 def test_a_chart_in_dots_keeps_to_its_room():
     lines = [[(float(t), t % 7.0) for t in range(100)], [(50.0, 3.0)]]
     for size in ((60, 8), (20, 3), (14, 2)):
-        text = render_chart(lines, size, render=lambda value: f"{value:g} units", limits=[7.0])
-        rows = text.plain.split("\n")
-        assert len(rows) == size[1] and all(len(row) <= size[0] for row in rows)
-        assert any(character > "⠀" for character in text.plain)
-    assert render_chart(lines, (8, 8), render=str).plain == ""
-    assert render_chart([], (60, 8), render=str).plain == ""
+        drawn = render_chart(lines, size, render=lambda value: f"{value:g} units", limits=[7.0])
+        rows = ["".join(text for text, _ in row) for row in drawn]
+        assert len(rows) == size[1] and all(len(row) == size[0] for row in rows)
+        assert any(character > "⠀" for row in rows for character in row)
+    assert render_chart(lines, (8, 8), render=str) == []
+    assert render_chart([], (60, 8), render=str) == []
 
 
 def test_an_axis_begins_at_nothing_where_values_are_near_it():

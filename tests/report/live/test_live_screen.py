@@ -64,7 +64,10 @@ def test_curves_figures_and_notes_are_drawn(source):
 
     async def steps(_driver):
         assert "300 of 300" in text_of(app, "#head") and "\x1b" not in text_of(app, "#head")
-        drawn = {box.id: box.render().plain for box in app.query(ChartBox)}
+        drawn = {
+            box.id: "\n".join(box.render_line(y).text for y in range(box.content_size.height))
+            for box in app.query(ChartBox)
+        }
         assert len(drawn) == 6
         assert "validation loss" in drawn["chart-loss"]
         assert "of 16 GiB" in drawn["chart-memory"]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-from rich.style import Style
-from rich.text import Text
+from itertools import groupby
 
 COLOURS = ("#4aa8ff", "#ffb454", "#7fd962", "#d2a6ff")
 LIMIT_COLOUR = "#ff6b6b"
-_DIM = Style(dim=True)
 _LABEL_CELLS = 10
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 _BLANK = 0x2800
 
 Points = Sequence[tuple[float, float]]
+Row = list[tuple[str, str | None]]
+"""Pieces of one line of text with their colours; None for that of labels."""
 
 
 class _Canvas:
@@ -37,11 +36,12 @@ class _Canvas:
             share = at / steps
             self.dot(round(x0 + share * (x1 - x0)), round(y0 + share * (y1 - y0)), colour)
 
-    def row(self, number: int) -> Text:
-        text = Text(no_wrap=True)
-        for bits, colour in zip(self._bits[number], self._colours[number], strict=True):
-            text.append(chr(_BLANK + bits) if bits else " ", style=colour or "")
-        return text
+    def row(self, number: int) -> Row:
+        cells = zip(self._bits[number], self._colours[number], strict=True)
+        return [
+            ("".join(chr(_BLANK + bits) if bits else " " for bits, _ in piece), colour)
+            for colour, piece in groupby(cells, key=lambda cell: cell[1])
+        ]
 
 
 def render_chart(
@@ -51,7 +51,7 @@ def render_chart(
     render: Callable[[float], str],
     top: float | None = None,
     limits: Sequence[float] = (),
-) -> Text:
+) -> list[Row]:
     """Lines over a common time axis, in so many columns and rows; empty where there is no room.
 
     The axis begins at 0 where the values are near it or `top` says where it ends. A limit is drawn
@@ -60,7 +60,7 @@ def render_chart(
     width, height = size[0] - _LABEL_CELLS, size[1]
     points = [point for line in lines for point in line]
     if width < 4 or height < 2 or not points:
-        return Text()
+        return []
     low, high = axis_range([value for _, value in points], top, limits)
     first_s, last_s = min(t for t, _ in points), max(t for t, _ in points)
     canvas = _Canvas(width, height)
@@ -100,10 +100,11 @@ def axis_range(
     return low, high
 
 
-def _with_labels(canvas: _Canvas, highest: str, lowest: str) -> Text:
-    rows = []
+def _with_labels(canvas: _Canvas, highest: str, lowest: str) -> list[Row]:
+    rows: list[Row] = []
     for number in range(canvas.height):
         label = highest if number == 0 else lowest if number == canvas.height - 1 else ""
-        row = Text(f"{label[: _LABEL_CELLS - 1]:>{_LABEL_CELLS - 1}} ", style=_DIM, no_wrap=True)
-        rows.append(row.append_text(canvas.row(number)))
-    return Text("\n", no_wrap=True).join(rows)
+        rows.append(
+            [(f"{label[: _LABEL_CELLS - 1]:>{_LABEL_CELLS - 1}} ", None), *canvas.row(number)]
+        )
+    return rows

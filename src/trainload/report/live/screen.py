@@ -6,28 +6,36 @@ the run alone. Only here and beside it is textual imported.
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Callable
 from typing import ClassVar, Protocol
 
+from rich.segment import Segment
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Footer, Input, Static
 
 from trainload.analyse.live import LiveChart, LiveView
 from trainload.report.live import wording
-from trainload.report.live.chart import COLOURS, render_chart
+from trainload.report.live.chart import COLOURS, Row, render_chart
 from trainload.report.wording import clean_text
 from trainload.units import render_percent, render_seconds
 
 REFRESH_S = 1.0
 SURE_S = 5.0
 """Within which the end of a run has to be confirmed."""
+CHARTS_EVERY = 2
+"""Looks between two drawings of the charts: they are most of the work."""
 _MOST_WORDS = 120
+_PLAIN = ""
+"""The colour of plain text."""
 
 
 class LiveSource(Protocol):
@@ -41,38 +49,62 @@ class LiveSource(Protocol):
 
 
 class ChartBox(Widget):
-    """One chart in its frame; drawn anew only where its points have changed."""
+    """One chart in its frame; its lines are made anew only where its points or its size changed.
+
+    Drawn by the line: a text of as many colours would be taken apart by textual each time.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(id=f"chart-{name}", classes="chart")
         self.border_title = wording.TITLES[name]
         self._chart: LiveChart | None = None
+        self._strips: list[Strip] = []
+        self._drawn: object = None
 
     def show(self, chart: LiveChart) -> None:
         """Take the chart of a new view."""
         if chart != self._chart:
             self._chart = chart
+            self._drawn = None
             self.refresh()
 
-    def render(self) -> Text:
-        """The legend, and the lines below it."""
-        chart, width = self._chart, self.content_size.width
-        if chart is None or not any(one.points for one in chart.series):
-            return Text("" if chart is None else wording.render_empty(chart), style="dim")
-        legend = Text(no_wrap=True, overflow="ellipsis")
-        for number, one in enumerate(chart.series):
-            legend.append("● ", style=COLOURS[number % len(COLOURS)])
-            legend.append(wording.render_series(one) + "  ")
-        legend.truncate(width, overflow="ellipsis")
-        column = chart.series[0].column
-        drawn = render_chart(
-            [one.points for one in chart.series],
-            (width, self.content_size.height - 1),
-            render=lambda value: wording.render_figure(column, value),
-            top=chart.top,
-            limits=sorted({one.limit for one in chart.series if one.limit is not None}),
-        )
-        return legend.append("\n").append_text(drawn)
+    def render_line(self, y: int) -> Strip:
+        """One line of the legend or of the chart."""
+        size = self.content_size
+        base = self.rich_style
+        if self._drawn != (size, base):
+            self._drawn = size, base
+            rows = [] if self._chart is None else _chart_rows(self._chart, size.width, size.height)
+            self._strips = [_strip(row, size.width, base) for row in rows]
+        return self._strips[y] if y < len(self._strips) else Strip.blank(size.width, base)
+
+
+def _chart_rows(chart: LiveChart, width: int, height: int) -> list[Row]:
+    """The legend, and the lines below it; why there are none."""
+    if not any(one.points for one in chart.series):
+        words = textwrap.wrap(wording.render_empty(chart), max(1, width))
+        return [[(line, None)] for line in words]
+    legend: Row = []
+    for number, one in enumerate(chart.series):
+        legend.append(("● ", COLOURS[number % len(COLOURS)]))
+        legend.append((wording.render_series(one) + "  ", _PLAIN))
+    column = chart.series[0].column
+    drawn = render_chart(
+        [one.points for one in chart.series],
+        (width, height - 1),
+        render=lambda value: wording.render_figure(column, value),
+        top=chart.top,
+        limits=sorted({one.limit for one in chart.series if one.limit is not None}),
+    )
+    return [legend, *drawn]
+
+
+def _strip(row: Row, width: int, base: Style) -> Strip:
+    styles = {None: base + Style(dim=True), _PLAIN: base}
+    pieces = [
+        Segment(text, styles.get(colour) or base + Style(color=colour)) for text, colour in row
+    ]
+    return Strip(pieces).adjust_cell_length(width, base)
 
 
 class LiveScreen(App[None]):
@@ -111,6 +143,7 @@ class LiveScreen(App[None]):
         self._asked_end_s = float("-inf")
         self._marked_s: float | None = None
         self._shown: dict[str, object] = {}
+        self._looks = 0
         self._boxes = {name: ChartBox(name) for name in self._CHARTS}
         self._texts = {name: Static(id=name) for name in ("head", "layers", "notes")}
         self._charts = Container(*self._boxes.values(), id="charts")
@@ -141,8 +174,10 @@ class LiveScreen(App[None]):
         """Draw the run as it is now."""
         view = self._source.view()
         self._put("head", (view.standing, wording.render_figures(view)), lambda: _head(view))
-        for chart in view.charts:
-            self._boxes[chart.name].show(chart)
+        if self._looks % CHARTS_EVERY == 0 or view.standing != "running":
+            for chart in view.charts:
+                self._boxes[chart.name].show(chart)
+        self._looks += 1
         self._put("layers", (view.layers, view.layers_note), lambda: _layers(view))
         notes = wording.render_notes(view)
         told = [self._told] if self._told else []

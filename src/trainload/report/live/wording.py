@@ -67,8 +67,9 @@ def render_figures(view: LiveView) -> tuple[tuple[str, str], ...]:
         share = min(1.0, view.step / view.total_steps)
         done += f" of {view.total_steps:,} ({render_percent(share, 0)})"
     # Of a program's epochs nothing is known.
-    known = view.epochs is not None and view.epoch is not None
-    epoch = f"{view.epoch + 1} of {view.epochs}" if known else MISSING
+    epoch = MISSING
+    if view.epochs is not None and view.epoch is not None:
+        epoch = f"{view.epoch + 1} of {view.epochs}"
     return (
         ("epoch", epoch),
         ("step", done),
