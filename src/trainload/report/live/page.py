@@ -90,8 +90,8 @@ def _chart(chart: LiveChart) -> dict[str, Any]:
         "to": render_seconds(max(times)),
         "limits": [limit for limit in limits if limit <= high],
         "series": [
-            {"label": wording.render_series(one), "points": _rounded(one.points)}
-            for one in chart.series
+            {"label": label, "points": _rounded(one.points)}
+            for label, one in zip(wording.render_legend(chart), chart.series, strict=True)
         ],
     }
 

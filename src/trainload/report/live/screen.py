@@ -85,9 +85,9 @@ def _chart_rows(chart: LiveChart, width: int, height: int) -> list[Row]:
         words = textwrap.wrap(wording.render_empty(chart), max(1, width))
         return [[(line, None)] for line in words]
     legend: Row = []
-    for number, one in enumerate(chart.series):
+    for number, label in enumerate(wording.render_legend(chart)):
         legend.append(("● ", COLOURS[number % len(COLOURS)]))
-        legend.append((wording.render_series(one) + "  ", _PLAIN))
+        legend.append((label + "  ", _PLAIN))
     column = chart.series[0].column
     drawn = render_chart(
         [one.points for one in chart.series],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainload.analyse.live import LiveChart, LiveSeries, LiveView
+from trainload.analyse.live import LiveChart, LiveView
 from trainload.report.wording import clean_text, render_name, render_outcome
 from trainload.units import MISSING, render_bytes, render_percent, render_seconds, unit_of
 
@@ -31,13 +31,17 @@ def render_figure(column: str, value: float | None) -> str:
     return f"{value:.3g} {unit}" if unit else f"{value:.4g}"
 
 
-def render_series(series: LiveSeries) -> str:
-    """Name and latest value of a series, with its limit where it has one."""
-    name = {"steps_per_s": "steps"}.get(series.column) or render_name(series.column)
-    text = f"{name} {render_figure(series.column, series.latest)}"
-    return (
-        text if series.limit is None else f"{text} of {render_figure(series.column, series.limit)}"
-    )
+def render_legend(chart: LiveChart) -> list[str]:
+    """Name and latest value of each series; a limit stands beside the first that it is of."""
+    labels, told = [], set()
+    for one in chart.series:
+        name = "steps" if one.column == "steps_per_s" else render_name(one.column)
+        label = f"{name} {render_figure(one.column, one.latest)}"
+        if one.limit is not None and one.limit not in told:
+            told.add(one.limit)
+            label += f" of {render_figure(one.column, one.limit)}"
+        labels.append(label)
+    return labels
 
 
 def render_empty(chart: LiveChart) -> str:
