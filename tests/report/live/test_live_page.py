@@ -10,10 +10,11 @@ import pytest
 from html_page import page_of
 
 from trainload.analyse.live import LiveState
+from trainload.api.living import LiveRun
 from trainload.errors import UsageError
 from trainload.record.follow import RunFollower
 from trainload.report.live.chart import axis_range, render_chart
-from trainload.report.live.page import run_document
+from trainload.report.live.page import run_document, study_document
 from trainload.report.live.serving import LivePage
 
 
@@ -82,6 +83,55 @@ def test_marks_stand_on_the_terminal_and_in_the_report(make_run):
     text = console.export_text()
     assert "mark at 3.5 s" in text and "lr <b>down" in text and "mark at 1 min 01 s" in text
     assert "lr &lt;b&gt;down" in page_of(run.path)
+
+
+def test_a_directory_of_a_stranger_is_drawn_as_far_as_it_goes(make_run):
+    path = make_run(outcome=None, hostile=True)
+    bad = [
+        b"x" * (5 << 20),
+        b'{"kind":"steps","epoch":0,"first_step":4611686018427387904,"start_s":-1e29,'
+        b'"end_s":[1e29],"loss":[1e30]}',
+        b'{"kind":"window","index":0,"file":"../../etc/passwd","begin_s":1,"end_s":2,"cost_s":0,'
+        b'"purpose":"time"}',
+        b'{"kind":"mark","t_s":1e29,"words":"' + b"\\u202e" * 400 + b'"}',
+        b'{"kind":"phase","name":"\\u001b[31m","edge":"begin","t_s":NaN}',
+    ]
+    with (path / "events.jsonl").open("ab") as file:
+        file.write(b"\n".join(bad) + b"\n")
+    (path / "samples.jsonl").unlink()
+    os.mkfifo(path / "samples.jsonl")
+    run = LiveRun(path)
+    for _ in range(4):
+        run._looked_s = float("-inf")
+        view = run.view()
+    text = json.dumps(run_document(view), allow_nan=False)
+    assert "no plain file" in text and "passwd" not in text
+    assert "\\u202e" not in text and "\\u001b" not in text and len(text) < 200_000
+
+
+STUDY = """
+name: tiny
+workload: {model: mlp, framework: fake}
+factors:
+  batch_size: [16, 32]
+"""
+
+
+def test_a_study_s_folder_is_a_table(serve, tmp_path):
+    from trainload.api.living import LiveStudy, follow
+    from trainload.api.studying import plan
+    from trainload.study.folder import save_plan
+
+    (tmp_path / "tiny.yaml").write_text(STUDY)
+    made = plan(tmp_path / "tiny.yaml", out=tmp_path)
+    save_plan(tmp_path / "tiny", made.study, ((cell, 1.0) for cell in made.cells))
+    study = follow(tmp_path / "tiny")
+    assert isinstance(study, LiveStudy) and not study.running
+    assert study.stop() == "no process runs it"
+    page = serve(lambda: study_document(study.status(), running=study.running))
+    document = json.loads(ask(page, "/data.json")[1])
+    assert [row[1] for row in document["tables"][0]["rows"]] == ["waiting", "waiting"]
+    assert "tiny: 0 of" in document["standing"]
 
 
 def test_the_page_and_its_parts_are_served_with_a_policy(serve, make_run):
