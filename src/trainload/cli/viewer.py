@@ -78,9 +78,13 @@ class Viewer:
         return False
 
     def _start(self, path: Path) -> None:
+        """Start the process; OSError where there is no terminal any more."""
         if self._screen:
             self._line.clear()
-            self._terminal = termios.tcgetattr(sys.stdin.fileno())
+            try:
+                self._terminal = termios.tcgetattr(sys.stdin.fileno())
+            except termios.error as error:
+                raise OSError(*error.args) from error  # as who shows progress may meet it
         words = [sys.executable, "-m", "trainload", "live", str(path.resolve()), "--attached"]
         self._process = subprocess.Popen([*words, *self._options])
 
@@ -88,10 +92,13 @@ class Viewer:
         """Leave the terminal as it was, whatever the viewer left."""
         if self._terminal is not None and self._process is not None:
             if self._process.returncode != 0:
-                sys.stdout.write(_LEAVE_SCREEN)
-                sys.stdout.flush()
-            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._terminal)
-            self._terminal = None
+                sys.stderr.write(_LEAVE_SCREEN)
+                sys.stderr.flush()
+            modes, self._terminal = self._terminal, None
+            try:
+                termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, modes)
+            except termios.error:
+                pass  # the terminal is gone: no reason to end a training
 
     def is_terminal(self, stream: Stream) -> bool:
         """As the progress line says."""
