@@ -16,6 +16,7 @@ from pathlib import Path
 import trainload
 from trainload.api.estimating.ranked import device_row
 from trainload.api.reporting import find_runs, many_runs
+from trainload.predict.money import Cost
 from trainload.report.compare.wording import headline
 from trainload.report.layers.wording import render_all_advice
 from trainload.report.run.plots import plot_run
@@ -97,8 +98,9 @@ def tell_cost() -> StoryPart:
         span = best.training_s
         answer = (
             f"Fastest is {best.device.title} with {render_seconds(span.value)} "
-            f"({render_seconds(span.low)} to {render_seconds(span.high)})."
+            f"({render_seconds(span.low)} to {render_seconds(span.high)})"
         )
+        answer += f", for {best.cost.usd:,.0f} USD." if isinstance(best.cost, Cost) else "."
     return StoryPart(
         name="cost",
         question="What would it cost?",

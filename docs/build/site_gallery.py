@@ -3,9 +3,7 @@
 import io
 import shutil
 from contextlib import redirect_stderr, redirect_stdout
-from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 
 from trainload.cli.app import run_app
 
@@ -19,10 +17,11 @@ PAGES = {
 """Address of a page, and the command that makes it, the file's name left out."""
 
 
-@cache
-def gallery_pages(root: Path) -> dict[str, Path]:
-    """Where each page was written. Runs are copied first: reading one writes into it."""
-    folder = Path(mkdtemp(prefix="trainload-gallery-"))
+def gallery_pages(root: Path, folder: Path) -> dict[str, Path]:
+    """Where each page was written, in a folder that the caller deletes when the site is built.
+
+    Runs are copied there first: reading one writes into it.
+    """
     runs = folder / "runs"
     shutil.copytree(root / "docs" / "measurements" / "runs", runs)
     made = {}

@@ -6,6 +6,7 @@ Only here is mkdocs imported; what the pages say is made by the files beside thi
 import posixpath
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mkdocs.exceptions import PluginError
@@ -22,6 +23,7 @@ _LINK = re.compile(r"(?<=\]\()(\.\./[^)#\s]+)(?=[)#])")
 _FETCHED = re.compile(r"""<(?:script|link|img|iframe)[^>]+(?:src|href)=["']?(?:https?:)?//[^>]*""")
 _AS_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Pages at the top of the repository that the site has too."""
+_FOLDERS: list[TemporaryDirectory[str]] = []
 _ELSEWHERE = "files/"
 """Where other files of the repository stand that a page links to."""
 
@@ -32,7 +34,8 @@ def on_files(files: Files, config: Any) -> Files:
     made |= {page: (ROOT / name).read_text(encoding="utf-8") for name, page in _AS_PAGES.items()}
     for address, text in made.items():
         files.append(File.generated(config, address, content=text))
-    for address, path in gallery_pages(ROOT).items():
+    _FOLDERS.append(TemporaryDirectory(prefix="trainload-gallery-"))
+    for address, path in gallery_pages(ROOT, Path(_FOLDERS[-1].name)).items():
         files.append(File.generated(config, address, abs_src_path=str(path)))
     for name in sorted(_outside(files)):
         path = str(ROOT / name)
@@ -40,6 +43,12 @@ def on_files(files: Files, config: Any) -> Files:
     titles = {file.src_uri: _title(file.content_string) for file in files.documentation_pages()}
     config.nav = arranged(titles)
     return files
+
+
+def on_post_build(**_: Any) -> None:
+    """Delete what the gallery was made in: its pages have been copied."""
+    while _FOLDERS:
+        _FOLDERS.pop().cleanup()
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
