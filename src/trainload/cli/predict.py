@@ -16,6 +16,7 @@ Examples:
   trainload predict resnet50 --batch 64 --device t4 --epochs 90 --examples 1281167
   trainload predict my.py:build --batch 16 --precision bf16 --device h200 --count 8
   trainload predict --script train.py --device rtx-4090 --steps 10000 -- --epochs 3
+  trainload predict resnet18 --batch 16 --device t4,h200 --measure 10
   trainload predict runs/mlp-20260101-120000 --device h200 --json"""
 
 
@@ -64,6 +65,18 @@ def predict_verb(
     python: str | None = typer.Option(
         None, help="Interpreter that has torch; default its environment."
     ),
+    measure: int | None = typer.Option(
+        None,
+        metavar="N",
+        help="Run N real steps on this machine first, and rescale what is predicted by them.",
+        min=2,
+        max=10**4,
+    ),
+    out: str = typer.Option("runs", help="Where the run of --measure is kept."),
+    history: str = typer.Option(
+        "runs", metavar="FOLDER", help="Runs that were predicted, which correct this prediction."
+    ),
+    no_history: bool = typer.Option(False, "--no-history", help="Past runs correct nothing."),
     layers: int = typer.Option(10, help="Longest layers to show.", min=0),
     classes: int | None = typer.Option(None, help="Classes to tell apart."),
     input_shape: str | None = typer.Option(
@@ -111,6 +124,9 @@ def predict_verb(
             arguments=arguments or [],
             python=python,
             limit_s=limit_s,
+            measure=measure,
+            out=out,
+            history=None if no_history else history,
             show=show,
             **said,
             **options,

@@ -36,6 +36,11 @@ class Machine:
     """Why no accelerator is listed; None where there is one."""
 
 
+def cpu_name(machine: Machine) -> str:
+    """What a machine's processor is called; its architecture where no model is told."""
+    return machine.cpu_model or machine.architecture or "CPU"
+
+
 def read_machine(proc_root: Path = Path("/proc"), sys_root: Path = Path("/sys")) -> Machine:
     """The inventory of this machine; what it does not tell is None."""
     import psutil

@@ -77,3 +77,5 @@ class StepPrediction:
     energy_j: Ranged | None
     """Of a step on all devices; None where the device's power is not known."""
     level: float = LEVEL
+    model: StepPrediction | None = None
+    """What the model alone says, where steps measured here or past runs changed it."""

@@ -170,10 +170,15 @@ def estimates_folder() -> Path:
 
 def keep_estimate(identity: str, estimate: RecordedEstimate) -> Path:
     """Keep an estimate for the day its workload is run; RecordError where the disk refuses."""
+    return keep_document(identity, estimate.to_json())
+
+
+def keep_document(identity: str, document: Mapping[str, Any]) -> Path:
+    """Keep what was said of a workload under its identity; RecordError where the disk refuses."""
     path = estimates_folder() / f"{identity}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(estimate.to_json(), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(document, ensure_ascii=False, allow_nan=False)
         write_whole(path, text.encode("utf-8"))
     except OSError as error:
         raise RecordError(f"cannot keep the estimate in {path}: {error.strerror}") from error
@@ -181,14 +186,19 @@ def keep_estimate(identity: str, estimate: RecordedEstimate) -> Path:
 
 
 def copy_estimate(run_dir: Path, identities: Sequence[str]) -> bool:
-    """Copy the first of these estimates that was kept into a run directory; False without one.
+    """Copy the first of these estimates that was kept into a run directory; False without one."""
+    return copy_document(run_dir / ESTIMATE, identities)
+
+
+def copy_document(place: Path, identities: Sequence[str]) -> bool:
+    """Copy the first that was kept under one of these identities; False without one.
 
     A file that cannot be read or written is as none: a run does not fail for it.
     """
     for identity in identities:
         path = estimates_folder() / f"{identity}.json"
         try:
-            write_whole(run_dir / ESTIMATE, read_inside(path))
+            write_whole(place, read_inside(path))
         except (OSError, RuntimeError):  # RuntimeError: no home folder is known
             continue
         return True
@@ -201,7 +211,7 @@ def load_estimate(run_dir: Path) -> RecordedEstimate | None:
     if not os.path.lexists(path):
         return None
     wrong: list[str] = []
-    found = _read(RecordedEstimate, _load(path), wrong, path)
+    found = read_document(RecordedEstimate, load_document(path), wrong, path)
     if found.format > ESTIMATE_FORMAT:
         raise RecordTooNew(
             f"{path} has format {found.format}, this trainload reads {ESTIMATE_FORMAT}"
@@ -211,7 +221,7 @@ def load_estimate(run_dir: Path) -> RecordedEstimate | None:
 
 def load_scorecard(path: Path) -> RecordedCard:
     """A file with estimates beside truths; a row that lacks something is passed over."""
-    document = _load(path)
+    document = load_document(path)
     if document.get("kind") != CARD_KIND:
         raise RecordError(f"{path} holds no estimates beside truths; give a {CARD_KIND} file")
     if document.get("format") != CARD_FORMAT:
@@ -219,17 +229,19 @@ def load_scorecard(path: Path) -> RecordedCard:
             f"{path} has format {document.get('format')!r}, this trainload reads {CARD_FORMAT}"
         )
     wrong: list[str] = []
-    return replace(_read(RecordedCard, document, wrong, path), wrong=tuple(wrong))
+    return replace(read_document(RecordedCard, document, wrong, path), wrong=tuple(wrong))
 
 
-def _read(cls: type[T], document: Any, wrong: list[str], path: Path) -> T:
+def read_document(cls: type[T], document: Any, wrong: list[str], path: Path) -> T:
+    """A document as its type, what did not fit in `wrong`; RecordError where it is damaged."""
     try:
         return read_leniently(cls, document, wrong)
     except CheckError as error:
         raise RecordError(f"{path} is damaged: {error}") from None
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load_document(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; RecordError where there is none."""
     try:
         document = parse_json(read_inside(path).decode("utf-8"), parse_constant=lambda _: None)
     except FileNotFoundError:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from trainload.errors import WorkerError
 from trainload.record import Outcome, layout
 from trainload.record.checkpoints import checkpoint_metadata
-from trainload.run.estimated import adopt_estimate
+from trainload.run.estimated import adopt_estimate, adopt_prediction
 from trainload.run.recording import Recording, open_recording
 from trainload.run.request import RunProgress, RunRequest, RunResult
 from trainload.run.sampling.sampling import Sampling
@@ -59,6 +59,7 @@ def execute_run(
     """
     recording = open_recording(request, wall_clock=wall_clock)
     adopt_estimate(request, recording.path)
+    adopt_prediction(request, recording.path)
     with signals_as_interrupts():
         return _Driver(request, recording, show, echo).drive()
 

@@ -140,7 +140,7 @@ def _follow(request: MeasureRequest, setting: Setting, folder: Path, show: Show 
         reason = late or explain_end(heard.end, words)
         if not heard.measured:
             raise WorkerError(f"the machine was not measured: {reason}")
-        told = {one.program for one in (*heard.measured, *heard.lacks)}
+        told = {one.program for one in heard.measured} | {one.program for one in heard.lacks}
         # What was found before is as good as ever.
         heard.lacks += [MeasureLack(one, reason) for one in request.programs if one not in told]
     return heard

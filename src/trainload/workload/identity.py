@@ -1,4 +1,4 @@
-"""What makes two trainings the same to a memory estimate, and what kind of model one trains.
+"""What makes two trainings the same to an estimate or prediction, and a model's kind.
 
 Values alone; reads no file.
 """
@@ -30,10 +30,12 @@ def workload_identity(
     processor does not change the memory, so its name does not count. Data, seeds and length do not
     either, nor what an optimizer's settings leave alone.
     """
-    step = _script(workload) if isinstance(workload, ScriptWorkload) else _graph(workload)
-    document = {**step, "target": target, "device": device if target != "cpu" else None}
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]
+    return _digest(workload, target=target, device=device if target != "cpu" else None)
+
+
+def timed_identity(workload: Workload | ScriptWorkload, device: str) -> str:
+    """A digest of all that decides a step's time on one device: its name counts of any kind."""
+    return _digest(workload, target="time", device=device)
 
 
 def model_kind(workload: RecordedWorkload | None) -> ModelKind:
@@ -41,6 +43,12 @@ def model_kind(workload: RecordedWorkload | None) -> ModelKind:
     graph = workload.graph if isinstance(workload, RecordedGraph) else None
     kinds = {layer.kind for layer in graph.layers} if graph is not None else set()
     return next((kind for name, kind in _TELLING if name in kinds), "other")
+
+
+def _digest(workload: Workload | ScriptWorkload, **where: str | None) -> str:
+    step = _script(workload) if isinstance(workload, ScriptWorkload) else _graph(workload)
+    text = json.dumps({**step, **where}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]
 
 
 def _graph(workload: Workload) -> dict[str, Any]:

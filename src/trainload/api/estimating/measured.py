@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,7 @@ def measure_steps(
     limit_s: float,
     out: str | os.PathLike[str],
     show: Callable[[str], None] | None,
+    steps: int = STEPS,
 ) -> MeasuredSteps:
     """Run a few steps, keep them as a run, and answer the peaks that its record holds."""
     from trainload.hardware import read_machine, resolve_setting
@@ -41,7 +43,7 @@ def measure_steps(
 
     machine = read_machine()
     request = RunRequest(
-        workload=_workload(source, choice),
+        workload=_workload(source, choice, steps),
         machine=machine,
         setting=resolve_setting(None, None, machine),
         out=Path(out),
@@ -53,12 +55,12 @@ def measure_steps(
     return MeasuredSteps(
         path=str(result.path),
         outcome=result.outcome if result.reason is None else f"{result.outcome}: {result.reason}",
-        steps=STEPS if result.outcome == "completed" else None,
+        steps=steps if result.outcome == "completed" else None,
         peak=measured_peak(result.manifest),
     )
 
 
-def _workload(source: Source, choice: StepChoice) -> Workload | ScriptWorkload:
+def _workload(source: Source, choice: StepChoice, steps: int) -> Workload | ScriptWorkload:
     from trainload.workload import script_workload
 
     rule = choice.optimizer
@@ -68,7 +70,7 @@ def _workload(source: Source, choice: StepChoice) -> Workload | ScriptWorkload:
         path, _, name = source.text.rpartition(":")
         arguments = [
             str(Path(path).resolve()), name, str(choice.examples), choice.precision, rule.name,
-            f"{rule.momentum:g}", str(STEPS),
+            f"{rule.momentum:g}", str(steps),
         ]  # fmt: skip
         return script_workload(str(_STEPS_OF_BUILD), arguments)
     if not isinstance(source, GraphSource) or source.model is None:
@@ -80,7 +82,8 @@ def _workload(source: Source, choice: StepChoice) -> Workload | ScriptWorkload:
     return source.step(
         choice,
         rows=max(10, _PORTIONS * choice.examples),
-        max_steps=STEPS,
-        epochs=2,
+        max_steps=steps,
+        # A fifth of the portions is for validation; rows come again in the next epoch.
+        epochs=max(2, math.ceil(steps / (_PORTIONS - 1))),
         validate="never",
     )

@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from trainload.api.estimating.asking import LIMIT_S
-from trainload.api.estimating.memory import KnownTraces, MemoryQuestion, answer_memory
+from trainload.api.estimating.memory import KnownTraces, MemoryQuestion
 from trainload.api.estimating.sources import ModuleSource, ScriptSource, Source, find_source
 from trainload.api.estimating.study import choose_optimizer
 from trainload.api.predicting.costs import find_terms, with_costs
+from trainload.api.predicting.devices import find_devices, find_here
+from trainload.api.predicting.kept import keep, past_residual
+from trainload.api.predicting.measured import (
+    Measured,
+    apply_measured,
+    check_measurable,
+    run_steps,
+)
 from trainload.api.predicting.recorded import find_recorded
 from trainload.api.predicting.result import Length, Prediction, Predictions, rank_predictions
+from trainload.api.predicting.stepping import PRECISIONS, predict_one
 from trainload.checked import Bounds, check_value, suggest
 from trainload.errors import MissingPart, UsageError
 from trainload.estimate.counts.answer import StepChoice
 from trainload.estimate.memory.device import find_device_memory
-from trainload.hardware.catalogue import Device, find_device
-from trainload_worker.protocol.training import HALVES, OptimizerName, Precision
+from trainload.hardware.catalogue import Device
+from trainload_worker.protocol.training import OptimizerName, Precision
 
 if TYPE_CHECKING:
-    from trainload.estimate.memory.answer import MemoryAnswer
-    from trainload.estimate.memory.op_trace import Event
-    from trainload.predict.types import StepPrediction
     from trainload.workload import Optimizer
 
-PRECISIONS = ("float32", "tf32", *HALVES)
-_DTYPES = {"float32": "float32", "tf32": "tf32", "bf16": "bfloat16", "fp16": "float16"}
 _Count = Annotated[int, Bounds(low=1, high=10**5)]
 _Many = Annotated[int, Bounds(low=1, high=10**12)]
+_Steps = Annotated[int, Bounds(low=2, high=10**4)]
 _Batch = Annotated[int, Bounds(low=1, high=10**8)]
 
 
@@ -58,6 +64,9 @@ def predict(
     arguments: Sequence[str] = (),
     python: str | None = None,
     limit_s: float = LIMIT_S,
+    measure: int | None = None,
+    out: str | Path = "runs",
+    history: str | Path | None = "runs",
     show: Callable[[str], None] | None = None,
     **model_options: Any,
 ) -> Prediction | Predictions:
@@ -75,6 +84,13 @@ def predict(
 
     - `prices`: a file of yours in place of the shipped ones; `market`: on demand or spot;
       `provider`: of the instances; `place`: a country or region, for emissions, with `pue`.
+    - `measure`: so many real steps on this machine first, kept as a run in `out`, by which the
+      others are rescaled; a script runs as it stands, for at most `limit_s`.
+    - `history`: a folder of runs; those that were predicted correct this prediction, unless
+      steps are measured. None: none do.
+
+    A prediction of a model, graph or script for one device is kept, for the scorecard of the day
+    it is run there.
 
     TrainloadError where something cannot be meant or the user's own code cannot be traced. A
     device that lacks a figure, and a step that does not fit, have no time; `missing` says why.
@@ -102,103 +118,62 @@ def predict(
     length = _length(steps, examples, epochs, choice.batch_size, count, source)
     terms = find_terms(prices=prices, market=market, provider=provider, place=place, pue=pue)
     several = isinstance(device, list | tuple)
-    named = list(device) if isinstance(device, list | tuple) else [device]
-    devices = [one if isinstance(one, Device) else find_device(str(one)) for one in named]
-    if not devices:
-        raise UsageError("device=[]: name at least one device; trainload devices lists them")
-    known = KnownTraces()
-    found = []
-    for one in {each.name: each for each in devices}.values():
+    devices = find_devices(list(device) if isinstance(device, list | tuple) else [device])
+    here = None
+    if measure is not None:
+        check_measurable(source, chosen)
+        here = find_here(devices)
+    interpreter, known = _interpreter(source, python), KnownTraces()
+
+    def ask(one: Device, together: int) -> Prediction:
         question = MemoryQuestion(
             source=source,
             choice=choice,
             device=one,
             memory=find_device_memory(one),
-            python=_interpreter(source, python),
+            python=interpreter,
             limit_s=limit_s,
             what_if=False,
             show=show,
             known=known,
         )
-        done = _predict_one(question, one, chosen, count, length, bus_bytes_per_s)
-        found.append(with_costs(done, terms))
-    return rank_predictions(found) if several else found[0]
-
-
-def _predict_one(
-    question: MemoryQuestion,
-    device: Device,
-    precision: str,
-    count: int,
-    length: Length | None,
-    bus: float | None,
-) -> Prediction:
-    memory = answer_memory(question)
-    events = question.known.events(question.memory)
-    script = isinstance(question.source, ScriptSource)
-    missing = memory.missing or _lacking(device, precision)
-    step = None
-    estimate = memory.estimate
-    if missing is None and estimate is not None and estimate.verdict == "does not fit":
-        missing = "the step does not fit, so it has no time"
-    if missing is None and events is not None:
-        step, missing = _step(device, events, precision, (count, bus), memory)
-    return Prediction(
-        title=question.source.title,
-        choice=None if script else question.choice,
-        precision=None if script else precision,
-        device=device,
-        count=count,
-        length=length,
-        memory=memory,
-        step=step,
-        missing=missing,
-    )
-
-
-def _step(
-    device: Device,
-    events: Sequence[Event],
-    precision: str,
-    together: tuple[int, float | None],
-    memory: MemoryAnswer,
-) -> tuple[StepPrediction | None, str | None]:
-    from trainload.api.predicting.predictors import Predictors
-    from trainload.predict.limits import lacking_limits, limits_of, usable_dtype
-    from trainload.predict.operations import works_of
-    from trainload.predict.step import predict_step
-
-    limits = limits_of(device)
-    if limits is None:
-        return None, lacking_limits(device)
-    works = works_of(events, tf32=precision == "tf32")
-    if not works:
-        return None, "the trace holds no operation on the device"
-    lacking = {work.dtype for work in works if usable_dtype(work.dtype, limits) is None}
-    if lacking:
-        return None, f"the entry of {device.name} states no peak in {', '.join(sorted(lacking))}"
-    asked = replace(
-        Predictors().ask(works, device, limits),
-        count=together[0],
-        bus_bytes_per_s=together[1],
-        gradient_bytes=4.0 * (memory.parameters or 0),
-    )
-    return predict_step(asked), None
-
-
-def _lacking(device: Device, precision: str) -> str | None:
-    """Why a device cannot be asked about this precision; None where it can."""
-    from trainload.predict.limits import lacking_limits, limits_of
-
-    limits = limits_of(device)
-    if limits is None:
-        return lacking_limits(device)
-    if _DTYPES[precision] not in limits.peaks:
-        return (
-            f"the entry of {device.name} states no peak in {precision}: "
-            f"it has {', '.join(name for name in PRECISIONS if _DTYPES[name] in limits.peaks)}"
+        return predict_one(
+            question, one, chosen, count=together, length=length, bus=bus_bytes_per_s
         )
-    return None
+
+    found = [ask(one, count) for one in devices]
+    if here is not None and measure is not None:
+        predicted = ask(here.device, 1)
+        if predicted.step is None:
+            raise UsageError(f"--measure: no time is predicted here: {predicted.missing}")
+        keep(predicted, source)
+        seconds = run_steps(
+            source,
+            choice,
+            steps=check_value(_Steps, measure, "measure"),
+            python=interpreter or sys.executable,
+            limit_s=limit_s,
+            out=out,
+            show=show,
+        )
+        measured = Measured(here=here, predicted=predicted, seconds=seconds)
+        found = [apply_measured(one, measured) for one in found]
+    elif history is not None:
+        found = [_learned(one, Path(history)) for one in found]
+    for one in found:
+        keep(one, source)
+    priced = [with_costs(one, terms) for one in found]
+    return rank_predictions(priced) if several else priced[0]
+
+
+def _learned(done: Prediction, folder: Path) -> Prediction:
+    """The prediction by past runs of its device; as it was without one, or of several devices."""
+    from trainload.predict.adjust import learn
+
+    if done.step is None or done.count != 1:
+        return done
+    residual = past_residual(folder, done.device.name, done.step.tier)
+    return done if residual is None else replace(done, step=learn(done.step, residual))
 
 
 def _traced(precision: str) -> Precision:

@@ -26,6 +26,7 @@ _FIGURES = (
 def prediction_document(done: Prediction) -> dict[str, Any]:
     """Every figure with its unit in its name; null where it is not known."""
     step, choice, memory = done.step, done.choice, done.memory.estimate
+    model = step if step is None or step.model is None else step.model
     return {
         "format": PREDICTION_FORMAT,
         "origin": "prediction",
@@ -42,6 +43,8 @@ def prediction_document(done: Prediction) -> dict[str, Any]:
         "low": _ends(done, "low"),
         "high": _ends(done, "high"),
         "tier": None if step is None else step.tier,
+        "model_step_s": None if model is None else model.step_s.value,
+        "model_tier": None if model is None else model.tier,
         "nearest_calibrations": [] if step is None else list(step.nearest),
         "why": None if step is None else step.why,
         "missing": done.missing,

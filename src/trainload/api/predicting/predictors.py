@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainload.api.predicting.devices import find_known
 from trainload.errors import UnknownHardware
 from trainload.hardware.calibrations import load_calibrations
-from trainload.hardware.catalogue import find_device
 from trainload.predict.curves import Curves
 from trainload.predict.limits import limits_of
 from trainload.predict.step import Asked
@@ -60,8 +60,8 @@ class Predictors:
 
 
 def _known_limits(name: str) -> Limits | None:
-    """Limits of a calibrated device; None where the catalogue does not hold it."""
+    """Limits of a calibrated device; None where neither catalogue nor calibration tells them."""
     try:
-        return limits_of(find_device(name))
+        return limits_of(find_known(name))
     except UnknownHardware:
         return None

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from trainload.api.estimating.asking import LIMIT_S
 from trainload.api.estimating.sources import ModuleSource, ScriptSource, Source, find_source
 from trainload.api.estimating.study import choose_optimizer
-from trainload.api.predicting.asking import PRECISIONS
 from trainload.api.predicting.costs import Terms, find_terms
 from trainload.api.predicting.recorded import find_recorded
+from trainload.api.predicting.stepping import PRECISIONS
 from trainload.api.recommending.candidates import Candidates, find_candidates
 from trainload.api.recommending.result import Recommended
 from trainload.checked import Bounds, check_value, suggest

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from trainload.analyse.scorecard import Scorecard
 
-_TITLES = {
+QUANTITY_TITLES = {
     "allocated": "allocated",
     "reserved": "reserved",
     "device": "whole device",
@@ -57,7 +57,7 @@ def _alarm(card: Scorecard) -> str:
 
 
 def _groups(card: Scorecard) -> Table:
-    table = _table(("device", "model kind", "quantity"), ("count", "median", "worst", "bias"))
+    table = plain_table(("device", "model kind", "quantity"), ("count", "median", "worst", "bias"))
     for row in card.totals.iter_rows(named=True):
         _add(table, row, _ALL, "bold")
     table.add_section()
@@ -71,31 +71,31 @@ def _add(table: Table, row: dict[str, Any], kind: str, style: str) -> None:
     table.add_row(
         clean_text(row["device"]),
         clean_text(kind),
-        _TITLES[row["quantity"]],
+        QUANTITY_TITLES[row["quantity"]],
         str(row["count"]),
         f"{median * 100:.1f} %",
-        _coloured(row["worst_error"]),
+        coloured_error(row["worst_error"]),
         render_error(row["bias_error"]),
         style=style,
     )
 
 
 def _worst(rows: pl.DataFrame) -> Table:
-    table = _table(("name", "device", "quantity"), ("estimate", "truth", "error"))
+    table = plain_table(("name", "device", "quantity"), ("estimate", "truth", "error"))
     for row in rows.iter_rows(named=True):
         table.add_row(
             clean_text(row["name"]),
             clean_text(row["device"]),
-            _TITLES[row["quantity"]],
+            QUANTITY_TITLES[row["quantity"]],
             render_bytes(row["estimate_bytes"]),
             render_bytes(row["truth_bytes"]),
-            _coloured(row["error"]),
+            coloured_error(row["error"]),
         )
     return table
 
 
 def _verdicts(card: Scorecard) -> Table:
-    table = _table(("said",), ("went through", "ran out"))
+    table = plain_table(("said",), ("went through", "ran out"))
     rows = {row["verdict"]: row for row in card.verdicts.iter_rows(named=True)}
     for said in (*(word for word in _SAID if word in rows), *(set(rows) - set(_SAID))):
         row = rows[said]
@@ -103,7 +103,8 @@ def _verdicts(card: Scorecard) -> Table:
     return table
 
 
-def _coloured(error: float | None) -> Any:
+def coloured_error(error: float | None) -> Any:
+    """The error by its size: green, yellow, red."""
     from rich.text import Text
 
     size = abs(error or 0.0)
@@ -111,7 +112,8 @@ def _coloured(error: float | None) -> Any:
     return Text(render_error(error), style)
 
 
-def _table(left: tuple[str, ...], right: tuple[str, ...]) -> Table:
+def plain_table(left: tuple[str, ...], right: tuple[str, ...]) -> Table:
+    """An empty table; texts at the left, figures at the right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from trainload.errors import SettingError, UsageError
 from trainload.hardware import Accelerator, Machine, Setting, resolve_setting
+from trainload.hardware.inventory import cpu_name
 from trainload.hardware.naming import device_key
 
 
@@ -35,7 +36,7 @@ def choose_target(text: str | None, machine: Machine) -> CalibrationTarget:
     word = text.strip().lower()
     if word == "cpu":
         setting = resolve_setting("all", None, machine)
-        name = machine.cpu_model or machine.architecture or "CPU"
+        name = cpu_name(machine)
         return CalibrationTarget(kind="cpu", key=device_key(name), name=name, setting=setting)
     found = re.fullmatch(r"(?:cuda|gpu):?(\d{0,4})", word)
     if found is None:
