@@ -80,7 +80,7 @@ VERBS = {
         "--spot", "--provider", "--region", "--script", "--limit-s", "--python", "--here", "--most",
         "--classes", "--input", "--set", "--html", "--json", "--help",
     },
-    "scorecard": {"--truth", "--csv", "--json", "--help"},
+    "scorecard": {"--truth", "--csv", "--html", "--json", "--help"},
     "devices": {"--links", "--json", "--help"},
     "calibrate": {
         "--device", "--seconds", "--out", "--anyway", "--python", "--json", "--help",
