@@ -62,7 +62,7 @@ class Terminal:
     def shown(self):
         return self._shown.decode("utf-8", "replace")
 
-    def wait_for(self, pattern, timeout_s=30):
+    def wait_for(self, pattern, timeout_s=90):
         until_s = time.monotonic() + timeout_s
         while time.monotonic() < until_s:
             if re.search(pattern, self.shown):
@@ -74,7 +74,7 @@ class Terminal:
     def press(self, keys):
         os.write(self._ours, keys.encode())
 
-    def end(self, timeout_s=60):
+    def end(self, timeout_s=90):
         status = self.process.wait(timeout_s)
         time.sleep(0.2)
         modes = termios.tcgetattr(self._theirs)
@@ -151,7 +151,7 @@ def test_another_terminal_sees_the_run_and_leaves_it_alone(terminal, tmp_path):
         stdout=subprocess.DEVNULL,
     )
     try:
-        until_s = time.monotonic() + 30
+        until_s = time.monotonic() + 90
         while not list((tmp_path / "runs").glob("*/events.jsonl")):
             assert time.monotonic() < until_s and run.poll() is None
             time.sleep(0.1)
@@ -161,7 +161,7 @@ def test_another_terminal_sees_the_run_and_leaves_it_alone(terminal, tmp_path):
         assert one.end() == 0
         assert run.poll() is None
         run.send_signal(signal.SIGINT)
-        assert run.wait(60) == 1
+        assert run.wait(90) == 1
     finally:
         if run.poll() is None:
             run.kill()
@@ -188,7 +188,7 @@ def test_a_run_can_serve_its_page(tmp_path):
             document = json.load(answer)
         assert document["running"] and document["charts"]
         run.send_signal(signal.SIGINT)
-        out, _ = run.communicate(timeout=60)
+        out, _ = run.communicate(timeout=90)
     finally:
         if run.poll() is None:
             run.kill()

@@ -31,7 +31,7 @@ class Going:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(request,))
         self._thread.start()
-        assert self._ready.wait(30)
+        assert self._ready.wait(90)
 
     def _run(self, request):
         self.result = execute_run(request, self._show)
@@ -42,7 +42,7 @@ class Going:
             self._ready.set()
 
     def join(self):
-        self._thread.join(30)
+        self._thread.join(90)
         assert not self._thread.is_alive()
         return self.result
 
@@ -62,7 +62,7 @@ def going(tmp_path):
         one.join()
 
 
-def wait_until(condition, timeout_s=30):
+def wait_until(condition, timeout_s=90):
     until_s = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < until_s

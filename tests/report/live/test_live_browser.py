@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 
 def until(condition):
-    limit_s = time.monotonic() + 30
+    limit_s = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < limit_s
         time.sleep(0.2)
@@ -39,7 +39,7 @@ def test_the_page_follows_a_run_to_its_end(browser, tmp_path):
 
     driver = threading.Thread(target=execute_run, args=(request, show))
     driver.start()
-    assert ready.wait(30)
+    assert ready.wait(90)
     run = LiveRun(paths[0])
     try:
         served = LivePage(lambda: run_document(run.view()), port=0)
@@ -69,5 +69,5 @@ def test_the_page_follows_a_run_to_its_end(browser, tmp_path):
         served.stop()
     finally:
         run.command("end")
-        driver.join(30)
+        driver.join(90)
     assert not driver.is_alive()
