@@ -62,9 +62,10 @@ if TYPE_CHECKING:
         def emission(self) -> Emission | Lacking | None: ...
 
 
-_TITLES = (
+DEVICE_TITLES = (
     "device", "", "a step", "range", "examples/s", "training", "energy", "money", "held by", "tier",
 )  # fmt: skip
+LAYER_TITLES = ("layer", "predicted", "share", "forward", "backward", "update", "held by")
 _LIMITS = {
     "compute": "arithmetic",
     "memory": "memory bandwidth",
@@ -106,7 +107,7 @@ def render_predictions(found: Sequence[Predicted]) -> str:
     fitting = [one.device.name for one in found if one.verdict == "fits"]
     said = f"fits {', '.join(fitting)}" if fitting else f"surely fits none of {len(found)} devices"
     lines = [said, _head(found[0], with_device=False), ""]
-    lines.append(render_columns(_TITLES, [_cells(one) for one in found], {2, 4, 6, 7}))
+    lines.append(render_columns(DEVICE_TITLES, [device_cells(one) for one in found], {2, 4, 6, 7}))
     missing = [one.missing for one in found if one.missing]
     lines += [f"  {one.device.name}: {one.missing}" for one in found if one.missing]
     why = dict.fromkeys(one.step.why for one in found if one.step is not None)
@@ -137,6 +138,11 @@ def _costs(done: Predicted) -> list[str]:
             f"({_number(emission.low_kgco2e)} to {_number(emission.high_kgco2e)}): {emission.basis}"
         )
     return lines
+
+
+def head_of(done: Predicted) -> str:
+    """What is trained, without the device."""
+    return _head(done, with_device=False)
 
 
 def _fits(done: Predicted) -> str:
@@ -171,8 +177,9 @@ def _rests_on(done: Predicted, step: StepPrediction) -> list[str]:
     return lines
 
 
-def _layers(step: StepPrediction, count: int) -> list[str]:
-    rows = [
+def layer_cells(step: StepPrediction, count: int) -> list[tuple[str, ...]]:
+    """The longest layers as rows of `LAYER_TITLES`."""
+    return [
         (
             layer.name or NO_LAYER,
             render_seconds(layer.total_s),
@@ -184,15 +191,19 @@ def _layers(step: StepPrediction, count: int) -> list[str]:
         )
         for layer in step.layers[:count]
     ]
-    titles = ("layer", "predicted", "share", "forward", "backward", "update", "held by")
+
+
+def _layers(step: StepPrediction, count: int) -> list[str]:
+    rows = layer_cells(step, count)
     said = f"the {len(rows)} longest layers of {len(step.layers)}, time on the device"
-    return [said, render_columns(titles, rows, {1, 2, 3, 4, 5})]
+    return [said, render_columns(LAYER_TITLES, rows, {1, 2, 3, 4, 5})]
 
 
-def _cells(one: Predicted) -> tuple[str, ...]:
+def device_cells(one: Predicted) -> tuple[str, ...]:
+    """One device's row of the ranked table."""
     step = one.step
     if step is None:
-        return (one.device.name, one.verdict, *[MISSING] * (len(_TITLES) - 2))
+        return (one.device.name, one.verdict, *[MISSING] * (len(DEVICE_TITLES) - 2))
     speed, energy, cost = one.examples_per_s, one.training_energy_j, one.cost
     joules = MISSING if step.energy_j is None else f"{_number(step.energy_j.value)} J"
     return (
