@@ -44,6 +44,10 @@ VALUES = (
 """Values of options and words on their own."""
 
 
+_WRITES = ("--out", "--html", "--csv")
+"""Options that name what a command is to write."""
+
+
 class WouldRun(TrainloadError):
     """A training would begin here."""
 
@@ -67,6 +71,8 @@ def fuzz(seed: int, *, count: int | None = None, until_s: float = float("inf")) 
             status, said = _call(words)
             if time.monotonic() - began_s > 20.0:
                 tally.complain("hangs", repr(words))
+            if status == 0 and any(word.partition("=")[0] in _WRITES for word in words):
+                before = _listing(folder)  # what was asked for
             if said is not None:
                 tally.complain("tracebacks", f"{said} from {words!r:.300}")
             elif status not in (0, 1, 2):

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,13 +17,23 @@ TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
 FIGURES = ("step_s", "examples_per_s", "power_w", "energy_j", "training_s", "training_energy_j")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def own_folder(tmp_path_factory):
+    """Nothing is kept in the user's folder, and no past run is found."""
+    folder = tmp_path_factory.mktemp("predicting")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAINLOAD_ESTIMATES", str(folder / "kept"))
+        patch.chdir(folder)
+        yield
+
+
 def said(*words):
     command = [sys.executable, "-m", "trainload", "predict", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture(scope="module")
-def ranked():
+def ranked(own_folder):
     words = {"batch_size": 8, "examples": 1000, "epochs": 2, "classes": 10}
     return trainload.predict("resnet18", device=["t4", "p4", "v100-pcie-32gb"], **words)
 
@@ -60,6 +71,17 @@ def test_one_of_them_as_text(ranked):
     assert first.startswith("fits: needs ") and second.endswith("on NVIDIA V100 PCIe 32 GB")
     assert "tier: datasheet" in text and "the 3 longest layers of" in text
     assert "device-bound" in text or "host-bound" in text
+
+
+@TORCH
+def test_all_of_them_as_a_page(ranked):
+    text = ranked.to_html()
+    assert text.startswith("<!DOCTYPE html>") and "<script>" not in text
+    assert text.index("v100-pcie-32gb") < text.index(">p4<") and "tier: datasheet" in text
+    odd = replace(ranked[0], title="<script>alert(1)</script>").to_html()
+    assert "<script>" not in odd and "&lt;script&gt;" in odd
+    without = replace(ranked[0], step=None, missing="no time").to_html()
+    assert "no time is predicted: no time" in without
 
 
 @TORCH

@@ -1,17 +1,21 @@
 """Predictions from the day they are made to the scorecard: kept, copied, scored, drawn."""
 
+import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
 
 import trainload
-from trainload.analyse.predicted import score_predictions
+from trainload.analyse.predicted import PredictionPair, pair_prediction, score_predictions
 from trainload.analyse.scorecard import score_estimates
+from trainload.api.estimating.sources import find_source
 from trainload.api.predicting.devices import calibrated_processor, find_here
+from trainload.api.predicting.kept import correct, keep
 from trainload.errors import RecordError, RecordTooNew, UsageError
 from trainload.hardware import read_machine
 from trainload.hardware.calibrations import Calibration, Point, save_calibration
@@ -20,6 +24,7 @@ from trainload.hardware.naming import device_key
 from trainload.record import layout
 from trainload.record.estimates import FOLDER_VARIABLE
 from trainload.record.predictions import keep_prediction, load_prediction
+from trainload.report.predict.scorecard import render_prediction_card
 from trainload.report.predict.scorecard_html import render_scorecard_html
 from trainload.run import prepare_request
 from trainload.run.estimated import adopt_prediction
@@ -118,13 +123,22 @@ def test_the_scorecard_shows_error_range_and_tier(make_run, tmp_path):
     assert {group["tier"] for group in found["groups"]} == {"datasheet"}
     text = page.read_text()
     assert "held the measured step in 1 of 1 runs" in text and "Estimates of memory" not in text
-    shown = scorecard(path)
-    assert "datasheet" in shown.stdout and "1 of 1" in shown.stdout, shown.stdout
+
+
+def test_the_scorecard_is_drawn_on_a_terminal():
+    from rich.console import Console
+
+    pair = PredictionPair(
+        name="run", device="h200", tier="datasheet", model_kind="CNN", quantity="step_s",
+        predicted=0.06, low=0.045, high=0.08, truth=0.05,
+    )  # fmt: skip
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(render_prediction_card(score_predictions([pair])))
+    text = console.export_text()
+    assert "datasheet" in text and "1 of 1" in text and "+20.0 %" in text and "45" in text
 
 
 def test_what_strangers_wrote_is_escaped_on_the_page(make_run):
-    from trainload.analyse.predicted import pair_prediction
-
     path = make_run(gpu=True)
     document = {**SAID, "device": HOSTILE, "tier": HOSTILE}
     (path / layout.PREDICTION).write_text(json.dumps(document))
@@ -155,43 +169,49 @@ def test_without_a_calibration_of_the_cpu_nothing_is_measured(monkeypatch):
 
 @TORCH
 def test_predictions_are_kept_and_past_runs_correct_them(make_run, tmp_path):
-    first = trainload.predict("mlp", device="h200", batch_size=32)
-    kept = list((tmp_path / "kept").glob("*.json"))
-    assert len(kept) == 1
-    document = json.loads(kept[0].read_text())
-    assert document["model_step_s"] == document["step_s"] == first.step_s.value
-    trainload.predict("mlp", device="h200", batch_size=32, count=8)
-    trainload.predict("mlp", device="h200", batch_size=32, precision="tf32")
-    assert len(list((tmp_path / "kept").glob("*.json"))) == 1, "of one device, as runs are"
+    first, other = sorted(
+        trainload.predict("mlp", device=["h200", "t4"], batch_size=32),
+        key=lambda one: one.device.name,
+    )
+    kept = [json.loads(path.read_text()) for path in (tmp_path / "kept").glob("*.json")]
+    assert {one["device"]: one["model_step_s"] for one in kept} == {
+        "h200": first.step_s.value,
+        "t4": other.step_s.value,
+    }
+    source = find_source("mlp", loss=None, script=None, arguments=(), options={})
+    keep(replace(first, device=other.device, count=8), source)
+    keep(replace(first, device=other.device, precision="tf32"), source)
+    after = [json.loads(path.read_text()) for path in (tmp_path / "kept").glob("*.json")]
+    assert after == kept, "one device alone, and no TF32, as runs are"
 
     tier = first.step.tier
     for _ in range(2):  # runs whose step took 50 ms where 40 ms were predicted
         document = {**SAID, "model_step_s": 0.04, "model_tier": tier}
         (make_run(gpu=True) / layout.PREDICTION).write_text(json.dumps(document))
-    learned = trainload.predict("mlp", device="h200", batch_size=32)
+    (make_run(gpu=True) / layout.PREDICTION).write_text("damaged")
+    learned = correct(first, tmp_path / "runs")
     assert learned.step_s.value > 1.05 * first.step_s.value and learned.step.tier == tier
     assert "2 past runs on this device: predictions were" in learned.step.why
-    assert learned.to_json()["model_step_s"] == pytest.approx(first.step_s.value)
-    alone = trainload.predict("mlp", device="h200", batch_size=32, history=None)
-    assert alone.step_s == first.step_s
-    other = trainload.predict("mlp", device="t4", batch_size=32)
-    assert "past run" not in other.step.why
+    assert learned.to_json()["model_step_s"] == first.step_s.value
+    assert learned.to_json()["model_tier"] == tier
+    assert correct(other, tmp_path / "runs") is other, "past runs of another device"
+    assert correct(replace(first, count=2), tmp_path / "runs").step is first.step
+    assert correct(first, tmp_path / "nowhere") is first
 
 
 @TORCH
 def test_steps_measured_here_rescale_the_others(processor, tmp_path):
     if read_machine().accelerators:
         pytest.skip("a run here takes the GPU")
-    before = trainload.predict("mlp", device="t4", batch_size=16, history=None)
     found = trainload.predict("mlp", device=["t4", CPU], batch_size=16, measure=6)
     rows = {one.device.name: one for one in found}
     here, other = rows[CPU], rows["t4"]
     assert here.step.tier == "measured here" and "5 steps that were run here" in here.step.why
     factor = here.step_s.value / here.step.model.step_s.value
-    assert other.step_s.value == pytest.approx(factor * before.step_s.value)
+    before = other.step.model.step_s
+    assert other.step_s.value == pytest.approx(factor * before.value)
     assert other.step.tier == "datasheet" and f"rescaled by {factor:.3g}" in other.step.why
-    ends = other.step_s.high / other.step_s.low
-    assert ends > before.step_s.high / before.step_s.low
+    assert other.step_s.high / other.step_s.low > before.high / before.low
     (run,) = (tmp_path / "runs").iterdir()
     said = load_prediction(run)
     assert said.device == CPU and said.tier != "measured here", "the run has what the model said"

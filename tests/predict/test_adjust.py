@@ -53,11 +53,13 @@ def test_measured_steps_take_the_place_of_the_model_and_name_their_tier():
 
 def test_another_device_is_rescaled_keeps_its_tier_and_is_never_narrower():
     other, here = step(0.1, 0.26, "datasheet"), step(1.0, 0.06)
-    done = rescale(other, here, 1.5, "rescaled by 1.5")
+    done = rescale(other, here, 1.5, "rescaled by 1.5", alike=True)
     assert done.step_s.value == pytest.approx(0.15) and done.tier == "datasheet"
     assert spread_of(done.step_s) == pytest.approx(math.hypot(0.26, 0.06))
     assert done.why == "as it is; rescaled by 1.5"
     assert done.model is other
+    unlike = rescale(other, here, 1.5, "rescaled", alike=False)
+    assert spread_of(unlike.step_s) > 0.45 and unlike.step_s.value == done.step_s.value
 
 
 def test_past_runs_shift_by_their_shrunk_median():

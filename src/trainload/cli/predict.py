@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from trainload.cli.completing import complete_devices, complete_model
 from trainload.cli.estimate import LIMIT_S, model_options, named_devices
-from trainload.cli.printing import json_text
+from trainload.cli.printing import json_text, write_page
 
 EPILOG = """\b
 Examples:
@@ -85,6 +86,7 @@ def predict_verb(
     words: list[str] = typer.Option(
         [], "--set", metavar="NAME=VALUE", help="Any option of the model; repeatable."
     ),
+    html: Path | None = typer.Option(None, help="Write the answer as one HTML file as well."),
     as_json: bool = typer.Option(False, "--json", help="Print as JSON, with every layer."),
 ) -> None:
     """How long will a training take, with what energy, on which device? None is needed here.
@@ -131,9 +133,13 @@ def predict_verb(
             **said,
             **options,
         )
+    if html is not None:
+        write_page(html, done.to_html())
     if as_json:
         typer.echo(json_text(done.to_json()))
     elif isinstance(done, Predictions):
         typer.echo(done.to_text())
     else:
         typer.echo(done.to_text(layers))
+    if html is not None and not as_json:
+        typer.echo(f"\n{html.resolve()}")

@@ -15,6 +15,8 @@ from trainload.predict.types import LayerPrediction, Ranged, StepPrediction
 
 MEASURED_SPREAD = 0.06
 """Of a step's time from run to run on one device, as for a device with its own calibration."""
+_UNLIKE = 0.45
+"""How far a processor's steps may mislead about a GPU: as for another maker's device, assumed."""
 _PRIOR_RUNS = 3
 """So many past runs weigh as much as what the model says by itself."""
 
@@ -55,14 +57,14 @@ def take_measured(step: StepPrediction, seconds: Sequence[float], why: str) -> S
 
 
 def rescale(
-    step: StepPrediction, here: StepPrediction, measured_s: float, why: str
+    step: StepPrediction, here: StepPrediction, measured_s: float, why: str, *, alike: bool
 ) -> StepPrediction:
     """The step by what the same one took on the device here, over what was predicted of it.
 
     What both predictions lack alike drops out. What each device does by itself does not, so that
-    the range is of both, and never narrower than before.
+    the range is of both, and never narrower than before; wider yet where they are not `alike`.
     """
-    spread = math.hypot(spread_of(step.step_s), spread_of(here.step_s))
+    spread = math.hypot(spread_of(step.step_s), spread_of(here.step_s), 0 if alike else _UNLIKE)
     return _scaled(step, measured_s / here.step_s.value, spread, why, step.tier)
 
 

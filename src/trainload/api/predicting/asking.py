@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +14,7 @@ from trainload.api.estimating.sources import ModuleSource, ScriptSource, Source,
 from trainload.api.estimating.study import choose_optimizer
 from trainload.api.predicting.costs import find_terms, with_costs
 from trainload.api.predicting.devices import find_devices, find_here
-from trainload.api.predicting.kept import keep, past_residual
+from trainload.api.predicting.kept import correct, keep
 from trainload.api.predicting.measured import (
     Measured,
     apply_measured,
@@ -159,21 +158,11 @@ def predict(
         measured = Measured(here=here, predicted=predicted, seconds=seconds)
         found = [apply_measured(one, measured) for one in found]
     elif history is not None:
-        found = [_learned(one, Path(history)) for one in found]
+        found = [correct(one, Path(history)) for one in found]
     for one in found:
         keep(one, source)
     priced = [with_costs(one, terms) for one in found]
     return rank_predictions(priced) if several else priced[0]
-
-
-def _learned(done: Prediction, folder: Path) -> Prediction:
-    """The prediction by past runs of its device; as it was without one, or of several devices."""
-    from trainload.predict.adjust import learn
-
-    if done.step is None or done.count != 1:
-        return done
-    residual = past_residual(folder, done.device.name, done.step.tier)
-    return done if residual is None else replace(done, step=learn(done.step, residual))
 
 
 def _traced(precision: str) -> Precision:

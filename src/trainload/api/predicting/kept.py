@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,16 @@ def keep(done: Prediction, source: Source) -> None:
         return  # no run can be known to be of the same function or module, none is in TF32
     with suppress(RecordError):
         keep_prediction(timed_identity(step, done.device.name), done.to_json())
+
+
+def correct(done: Prediction, folder: Path) -> Prediction:
+    """The prediction by past runs of its device; as it was without one, or of several devices."""
+    from trainload.predict.adjust import learn
+
+    if done.step is None or done.count != 1:
+        return done
+    residual = past_residual(folder, done.device.name, done.step.tier)
+    return done if residual is None else replace(done, step=learn(done.step, residual))
 
 
 def past_residual(folder: Path, device: str, tier: str) -> Residual | None:

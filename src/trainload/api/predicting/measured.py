@@ -89,4 +89,7 @@ def apply_measured(done: Prediction, measured: Measured) -> Prediction:
         f"rescaled by {factor:.3g}: {many} steps on {name} here took {took} where {said} is "
         f"predicted ({predicted.tier}); the range is of both devices"
     )
-    return replace(done, step=rescale(done.step, predicted, measured.median_s, why))
+    alike = (done.device.kind == "CPU") == (measured.here.device.kind == "CPU")
+    if not alike:
+        why += ", and wider, as one is a processor and one is not"
+    return replace(done, step=rescale(done.step, predicted, measured.median_s, why, alike=alike))

@@ -109,6 +109,12 @@ class Prediction:
 
         return render_prediction(self, layers)
 
+    def to_html(self) -> str:
+        """One self-contained page with every figure, its range and the layers."""
+        from trainload.report.predict.html import render_prediction_html
+
+        return render_prediction_html([self])
+
     def __repr__(self) -> str:
         """Title, device and the step's time."""
         said = self.missing if self.step_s is None else f"{self.step_s.value:.4g} s a step"
@@ -148,6 +154,12 @@ class Predictions:
         from trainload.report.predict.terminal import render_predictions
 
         return render_predictions(self.predictions)
+
+    def to_html(self) -> str:
+        """One self-contained page: the ranked table, then each device."""
+        from trainload.report.predict.html import render_prediction_html
+
+        return render_prediction_html(self.predictions)
 
     def __repr__(self) -> str:
         """Each device with its step's time."""

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 TITLES = (
     "device", "", "a step", "range", "examples/s", "training", "energy", "money", "held by", "tier",
 )  # fmt: skip
+LAYER_TITLES = ("layer", "predicted", "share", "forward", "backward", "update", "held by")
 _LIMITS = {
     "compute": "arithmetic",
     "memory": "memory bandwidth",
@@ -139,6 +140,11 @@ def _costs(done: Predicted) -> list[str]:
     return lines
 
 
+def head_of(done: Predicted) -> str:
+    """What is trained, without the device."""
+    return render_title(done, with_device=False)
+
+
 def _fits(done: Predicted) -> str:
     return render_verdict(done.memory) or f"not known whether it fits: {done.memory.missing}"
 
@@ -172,8 +178,9 @@ def _rests_on(done: Predicted, step: StepPrediction) -> list[str]:
     return lines
 
 
-def _layers(step: StepPrediction, count: int) -> list[str]:
-    rows = [
+def layer_cells(step: StepPrediction, count: int) -> list[tuple[str, ...]]:
+    """The longest layers as rows of `LAYER_TITLES`."""
+    return [
         (
             layer.name or NO_LAYER,
             render_seconds(layer.total_s),
@@ -185,9 +192,12 @@ def _layers(step: StepPrediction, count: int) -> list[str]:
         )
         for layer in step.layers[:count]
     ]
-    titles = ("layer", "predicted", "share", "forward", "backward", "update", "held by")
+
+
+def _layers(step: StepPrediction, count: int) -> list[str]:
+    rows = layer_cells(step, count)
     said = f"the {len(rows)} longest layers of {len(step.layers)}, time on the device"
-    return [said, render_columns(titles, rows, {1, 2, 3, 4, 5})]
+    return [said, render_columns(LAYER_TITLES, rows, {1, 2, 3, 4, 5})]
 
 
 def render_cells(one: Predicted) -> tuple[str, ...]:
