@@ -109,7 +109,7 @@ def test_a_script_is_known_by_its_ending(tmp_path):
         ("mlp", {"precision": "fp8"}, "unknown precision"),
         ("mlp", {"optimizer": "adm"}, "is not one of adam"),
         ("mlp", {"target": "tpu"}, "must be cuda or cpu"),
-        ("mlp", {"device": "h201"}, "did you mean h200"),
+        ("mlp", {"device": "h201"}, "did you mean h20 or h200"),
         ("mlp", {"arguments": ["x"]}, "only a script takes arguments"),
         ("mlp", {"loss": lambda: None}, "loss is for a torch module"),
         ("no.py:build", {}, "no such file"),
