@@ -9,7 +9,7 @@ ENVIRONMENTS := $(CURDIR)/.venv-frameworks
 # With REQUIRE=1 a framework that cannot be installed is an error; else its tests skip.
 REQUIRE :=
 # What these test depends on time, so nothing may run beside them.
-ALONE := tests/run tests/meters tests/integrations/test_watch.py tests/integrations/test_trainers.py tests/hostile/test_hostile_kills.py
+ALONE := tests/run tests/meters tests/integrations/test_watch.py tests/integrations/test_trainers.py tests/hostile/test_hostile_kills.py tests/cli/test_live_verb.py
 
 # The oldest torch that is supported (`lowest` in the torch folder's offer.py), and the newest as a
 # plain `pip install torch` brings it: a build for CUDA. Test packages are those of $(VENV).
