@@ -2,6 +2,7 @@
 
 import pytest
 
+from trainload.estimate.counts.operations import lacking_operands
 from trainload.estimate.memory.op_trace import Operation, TraceTensor
 from trainload.predict.operations import works_of
 from trainload.predict.work import shape_of
@@ -141,3 +142,9 @@ def test_norms_of_images_go_by_channel_and_layer_norms_by_row():
     assert "channels" not in work("native_group_norm.default", [image], [image]).sizes
     series = tensor(2, 16, 100)
     assert work("native_batch_norm.default", [series], [series]).sizes["channels"] == 16
+
+
+def test_a_product_without_its_weights_is_found():
+    whole = operation("mm.default", [tensor(4, 8), tensor(8, 2)], [tensor(4, 2)])
+    bare = operation("addmm.default", [tensor(4, 8)], [tensor(4, 2)])
+    assert lacking_operands([whole]) is None and lacking_operands([whole, bare]) == "addmm"

@@ -87,6 +87,7 @@ class MemoryQuestion:
 def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
     """The answer; for a graph what is missing is said in it, for the user's own code raised."""
     from trainload.api.estimating.tracing import Tracing
+    from trainload.estimate.counts.operations import lacking_operands
     from trainload.estimate.counts.traced import count_trace
     from trainload.estimate.memory.fit import estimate_memory
 
@@ -106,7 +107,7 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
             missing=None,
             parameters=traced.parameters,
             step=None
-            if isinstance(question.source, GraphSource)
+            if isinstance(question.source, GraphSource) or lacking_operands(traced.events)
             else count_trace(traced.events, traced.parameters),
             notes=(*memory.notes, *traced.notes),
         )

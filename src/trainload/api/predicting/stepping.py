@@ -62,6 +62,7 @@ def _step(
     memory: MemoryAnswer,
 ) -> tuple[StepPrediction | None, str | None]:
     from trainload.api.predicting.predictors import Predictors
+    from trainload.estimate.counts.operations import lacking_operands
     from trainload.predict.limits import lacking_limits, limits_of, usable_dtype
     from trainload.predict.operations import works_of
     from trainload.predict.step import predict_step
@@ -69,6 +70,12 @@ def _step(
     limits = limits_of(device)
     if limits is None:
         return None, lacking_limits(device)
+    lacking_name = lacking_operands(events)
+    if lacking_name is not None:
+        return None, (
+            f"the trace does not tell all operands of {lacking_name}, as of a script on a CPU; "
+            "put the step into a function, such as my.py:build"
+        )
     works = works_of(events, tf32=precision == "tf32")
     if not works:
         return None, "the trace holds no operation on the device"

@@ -7,20 +7,38 @@ convolutions, attention and recurrent layers, two for a multiply-add, everything
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from trainload.estimate.memory.op_trace import Operation, TraceTensor
+from trainload.estimate.memory.op_trace import Event, Operation, TraceTensor
 from trainload.estimate.workspaces.script import ITEM_BYTES
 
 _BACKWARD = "_backward"
 _ATTENTION = "scaled_dot_product"
 _GATHERING = ("embedding", "index", "index_select", "gather", "select_backward")
 """Read as much of their first operand as they give."""
+_LEAST_OPERANDS = {
+    **dict.fromkeys(("mm", "bmm", "mv", "convolution", "_scaled_mm"), 2),
+    **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv", "_addmm_activation"), 3),
+    "convolution_backward": 3,
+}
 
 
 def plain_name(operation: Operation) -> str:
     """`addmm` of `aten.addmm.default`."""
     return operation.name.removeprefix("aten.").partition(".")[0]
+
+
+def lacking_operands(events: Iterable[Event]) -> str | None:
+    """The first product or convolution whose operands the trace does not all tell; None of none.
+
+    So it is with scripts on a CPU, whose weights were there before the trace.
+    """
+    for event in events:
+        if isinstance(event, Operation):
+            name = plain_name(event)
+            if len(event.inputs) < _LEAST_OPERANDS.get(name, 0):
+                return name
+    return None
 
 
 def operation_flop(operation: Operation) -> int:
