@@ -16,11 +16,13 @@
     if (!element) return;
     const look = style();
     const middle = (values) => values.map(([value]) => value);
-    const faint = { color: look.grid };
+    const few = data.names.length <= 12;
+    // Ranges of many choices would hide them.
+    const faint = { color: few ? look.quiet : look.grid };
     const trace = {
       type: "scatter", mode: "markers+text", x: middle(data.x), y: middle(data.y),
       error_x: { ...ends(data.x), ...faint }, error_y: { ...ends(data.y), ...faint },
-      text: data.names.map((name, at) => (data.named[at] || data.first[at] ? plain(name) : "")),
+      text: data.names.map((name, at) => (few || data.named[at] || data.first[at] ? plain(name) : "")),
       textposition: "top center", textfont: { color: look.ink, size: 11 },
       customdata: data.names.map((name, at) => plain(`${name}: ${data.words[at]}`)),
       hovertemplate: `%{customdata}<br>%{x:.3g} h, %{y:.3g} ${data.unit}<extra></extra>`,
