@@ -129,12 +129,15 @@ def measured_runs(
     return [(path, measure_run(path, told)) for path in paths]
 
 
-def measure_run(path: Path, verdicts: Mapping[str, str | None]) -> Measured:
-    """One run's figures, and why it does not count where it does not."""
+def measure_run(path: Path, verdicts: Mapping[str, str | None], *, keep: bool = True) -> Measured:
+    """One run's figures, and why it does not count where it does not.
+
+    Without `keep` nothing is written into the run.
+    """
     from trainload.analyse.study import Measured
 
     try:
-        figures = load_run_figures(path)
+        figures = load_run_figures(path, keep=keep)
     except TrainloadError as error:
         return Measured(run=path.name, figures=None, reason=f"cannot be read: {error}")
     reason = verdicts.get(path.name)

@@ -119,7 +119,8 @@ def _read_folder(
     notes += (note for note in listing.notes if "keep no figures" not in note)
     known = {path: one for study in listing.studies for path, one in measured_runs(study.path)}
     for listed in listing.runs:
-        one = known.get(listed.path) or measure_run(listed.path, {})
+        # Whoever collects a whole store reads it, and leaves it as it is.
+        one = known.get(listed.path) or measure_run(listed.path, {}, keep=False)
         if one.figures is None or one.reason is not None:
             left_out.append((one.run, one.reason or "cannot be read"))
             continue

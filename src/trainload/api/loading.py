@@ -142,20 +142,28 @@ def load(path: str | Path, *, seal: bool = True) -> Run:
 
 def keep_figures(run: Run) -> RunFigures:
     """Work out a run's figures and leave them in its directory, where that may be written."""
-    from trainload.analyse.study.figures import figures_of
-
-    digest = manifest_sha256(run.path)
-    figures = figures_of(run, run.summary, digest)
+    figures = _figures(run)
     if not run.running:
         save_figures(run.path, figures)
     return figures
 
 
-def load_run_figures(path: Path) -> RunFigures:
-    """A run's figures as kept at sealing; made again where they are missing or older than it."""
+def _figures(run: Run) -> RunFigures:
+    from trainload.analyse.study.figures import figures_of
+
+    return figures_of(run, run.summary, manifest_sha256(run.path))
+
+
+def load_run_figures(path: Path, *, keep: bool = True) -> RunFigures:
+    """A run's figures as kept at sealing; made again where they are missing or older than it.
+
+    Without `keep` the run is left as it is: neither sealed nor given figures.
+    """
     found = load_figures(path)
     if found is not None:
         return found
+    if not keep:
+        return _figures(load(path, seal=False))
     run = load(path)
     return load_figures(path) or keep_figures(run)
 
