@@ -107,11 +107,15 @@ def collect_measured(
 
 
 def measured_runs(
-    place: str | Path, verdicts: Mapping[str, tuple[str, str | None]] | None = None
+    place: str | Path,
+    verdicts: Mapping[str, tuple[str, str | None]] | None = None,
+    *,
+    keep: bool = True,
 ) -> list[tuple[Path, Measured]]:
     """The runs of a study's folder, of any folder or pattern, or one run, and whether each counts.
 
-    `verdicts` are those of the study's journal where the caller has read it.
+    `verdicts` are those of the study's journal where the caller has read it. Without `keep` nothing
+    is written into the runs.
     """
     from trainload.study.ledger import RUNS
 
@@ -126,7 +130,7 @@ def measured_runs(
     if inner.is_dir():
         paths = tuple(path for path in load_all(inner).paths if not path.is_symlink())
     told = {run: verdict for run, (_, verdict) in verdicts.items()}
-    return [(path, measure_run(path, told)) for path in paths]
+    return [(path, measure_run(path, told, keep=keep)) for path in paths]
 
 
 def measure_run(path: Path, verdicts: Mapping[str, str | None], *, keep: bool = True) -> Measured:

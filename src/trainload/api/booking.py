@@ -109,7 +109,7 @@ def _collect(places: Sequence[Path]) -> Book:
 def _read_folder(
     place: Path, runs: list[BookRun], left_out: list[tuple[str, str]], notes: list[str]
 ) -> None:
-    from trainload.analyse.book import BookRun
+    from trainload.analyse.book import BookRun, device_of
     from trainload.api.analysing import measure_run, measured_runs
     from trainload.api.listing import list_runs
     from trainload.record import load_manifest
@@ -117,9 +117,13 @@ def _read_folder(
 
     listing = list_runs(place)
     notes += (note for note in listing.notes if "keep no figures" not in note)
-    known = {path: one for study in listing.studies for path, one in measured_runs(study.path)}
+    # Whoever collects a whole store reads it, and leaves it as it is.
+    known = {
+        path: one
+        for study in listing.studies
+        for path, one in measured_runs(study.path, keep=False)
+    }
     for listed in listing.runs:
-        # Whoever collects a whole store reads it, and leaves it as it is.
         one = known.get(listed.path) or measure_run(listed.path, {}, keep=False)
         if one.figures is None or one.reason is not None:
             left_out.append((one.run, one.reason or "cannot be read"))
@@ -130,7 +134,14 @@ def _read_folder(
         except TrainloadError as error:
             left_out.append((one.run, f"cannot be read: {error}"))
             continue
-        runs.append(BookRun(figures=one.figures, manifest=manifest, sha256=digest))
+        runs.append(
+            BookRun(
+                figures=one.figures,
+                device=device_of(manifest),
+                software=manifest.software,
+                sha256=digest,
+            )
+        )
 
 
 def _once(runs: Sequence[BookRun]) -> list[BookRun]:

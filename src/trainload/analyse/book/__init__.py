@@ -11,7 +11,7 @@ from trainload.analyse.book.entries import (
     book_frame,
     in_order,
 )
-from trainload.analyse.book.gather import BookRun, gather_entries
+from trainload.analyse.book.gather import BookRun, device_of, gather_entries
 from trainload.analyse.book.table import load_shipped, parse_table, table_json
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "BookFigure",
     "BookRun",
     "book_frame",
+    "device_of",
     "gather_entries",
     "in_order",
     "load_shipped",

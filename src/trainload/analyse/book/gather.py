@@ -38,7 +38,9 @@ class BookRun:
     """One run that counts."""
 
     figures: RunFigures
-    manifest: Manifest
+    device: str | None
+    """`device_of` its manifest."""
+    software: Mapping[str, str | None]
     sha256: str
     """Of its run.json."""
 
@@ -60,12 +62,11 @@ def gather_entries(runs: Iterable[BookRun]) -> list[BookEntry]:
 def _identity(run: BookRun) -> tuple[Any, ...]:
     facts = told_facts(run.figures)
     told = tuple(sorted((name, level_text(value)) for name, value in facts.items()))
-    return told, device_of(run), run.figures.imported
+    return told, run.device, run.figures.imported
 
 
-def device_of(run: BookRun) -> str | None:
+def device_of(manifest: Manifest) -> str | None:
     """The accelerators that the run used, else the processor; None where nobody says."""
-    manifest = run.manifest
     resolved, obtained = manifest.setting.resolved, manifest.setting.obtained
     on_host = obtained is not None and str(obtained.device or "").startswith("cpu")
     if resolved is not None and resolved.accelerators and not on_host:
@@ -82,7 +83,7 @@ def device_of(run: BookRun) -> str | None:
 
 def _entry(group: Sequence[BookRun]) -> BookEntry:
     first = group[0]
-    facts, manifest = told_facts(first.figures), first.manifest
+    facts = told_facts(first.figures)
     imported = first.figures.imported
     origin: Origin = "measured" if imported is None else "imported"
     values = [_metrics(run.figures.metrics) for run in group]
@@ -93,7 +94,7 @@ def _entry(group: Sequence[BookRun]) -> BookEntry:
         source="run directories" if imported is None else f"imported from {imported}",
         framework=_text(facts.get("framework")),
         framework_version=_text(facts.get("framework_version")),
-        device=device_of(first),
+        device=first.device,
         setting=_text(facts.get("setting")),
         batch_size=batch if isinstance(batch, int) else None,
         precision=_text(facts.get("precision")),
@@ -101,7 +102,7 @@ def _entry(group: Sequence[BookRun]) -> BookEntry:
         repetitions=len(group),
         figures={m: figure for m in METRICS if (figure := _figure(m, values)) is not None},
         energy_source=first.figures.energy_source,
-        software=dict(manifest.software),
+        software=dict(first.software),
         created=max(run.figures.created or "" for run in group) or None,
         runs={run.figures.run_id: run.sha256 for run in group},
         note="" if len(group) > 2 else "under three repetitions: no interval",
@@ -139,7 +140,7 @@ def _variants(runs: Sequence[BookRun]) -> Iterator[str]:
     """Of each what tells it from others in the same cell of the table."""
     facts = [told_facts(run.figures) for run in runs]
     cells = [
-        (device_of(run), *(level_text(told.get(name)) for name in _SHOWN))
+        (run.device, *(level_text(told.get(name)) for name in _SHOWN))
         for run, told in zip(runs, facts, strict=True)
     ]
     alike: dict[tuple[str | None, ...], list[dict[str, Any]]] = defaultdict(list)
