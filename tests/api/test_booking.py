@@ -1,6 +1,7 @@
 """The book: repetitions and intervals, what does not count, tables, predictions, strangers."""
 
 import json
+import shutil
 
 import polars as pl
 import pytest
@@ -223,3 +224,16 @@ def test_the_dataflow_verb_prints_json(capsys):
     assert {layer["type"] for layer in document["layers"]} == {"convolution", "fully connected"}
     assert run_app(words[:-1]) == 0
     assert "over that of row stationary" in capsys.readouterr().out
+
+
+def test_many_runs_without_figures_are_left_out_with_what_to_do(store, tmp_path, monkeypatch):
+    copy = tmp_path / "copy"
+    shutil.copytree(store / "gpu", copy)
+    for path in copy.rglob("summary.json"):
+        path.unlink()
+    monkeypatch.setattr("trainload.api.booking._MOST_WORKED_OUT", 2)
+    before = {path: path.stat().st_mtime_ns for path in copy.rglob("*")}
+    found = trainload.book(copy)
+    assert sum(entry.repetitions for entry in found.entries) == 2
+    assert len(found.left_out) == 3 and all("seal" in reason for _, reason in found.left_out)
+    assert {path: path.stat().st_mtime_ns for path in copy.rglob("*")} == before

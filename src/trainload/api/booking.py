@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 SHIPPED = "Trainings measured for trainload"
 OWN = "Reference book of trainings"
+_MOST_WORKED_OUT = 100
+"""Runs that keep no figures of their own yet, which take long to read."""
+_NO_FIGURES = (
+    f"it keeps no figures, nor do {_MOST_WORKED_OUT} before it: trainload seal, then again"
+)
 
 
 def book(places: str | Path | Iterable[str | Path] = (), *, out: str | Path | None = None) -> Book:
@@ -117,13 +122,22 @@ def _read_folder(
 
     listing = list_runs(place)
     notes += (note for note in listing.notes if "keep no figures" not in note)
+    lacking = [listed.path for listed in listing.runs if not listed.kept]
+    late = set(lacking[_MOST_WORKED_OUT:])
+    waiting = {
+        study.path for study in listing.studies for path in late if study.path in path.parents
+    }
     # Whoever collects a whole store reads it, and leaves it as it is.
     known = {
         path: one
         for study in listing.studies
+        if study.path not in waiting
         for path, one in measured_runs(study.path, keep=False)
     }
     for listed in listing.runs:
+        if listed.path in late or waiting.intersection(listed.path.parents):
+            left_out.append((listed.path.name, _NO_FIGURES))
+            continue
         one = known.get(listed.path) or measure_run(listed.path, {}, keep=False)
         if one.figures is None or one.reason is not None:
             left_out.append((one.run, one.reason or "cannot be read"))
