@@ -2,10 +2,9 @@
 
     python bench/predict_cpu.py [--seconds 120] [--steps 12] [--json FILE] [--keep ROW]
 
-Calibrates the CPU, writes a device file whose peak and bandwidth are the best that the calibration
-saw, predicts a step of twelve built-in models, and trains each for some steps with nothing else
-watched. Errors are of the median step after its warm-up, as `trainload show` has it. Needs a quiet
-machine: others' load is in one and not in the other.
+Calibrates the CPU, predicts a step of twelve built-in models, and trains each for some steps with
+nothing else watched. Errors are of the median step after its warm-up, as `trainload show` has it.
+Needs a quiet machine: others' load is in one and not in the other.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         # Own calibrations of whoever runs this neither count nor change.
         os.environ["TRAINLOAD_CALIBRATIONS"] = str(Path(folder) / "calibrations")
-        device = calibrated(Path(folder), words.seconds)
+        device = calibrated(words.seconds)
         rows = [judge(model, device, words.steps, Path(folder)) for model in models()]
     errors = np.abs([row["predicted_s"] / row["true_s"] - 1 for row in rows])
     held = np.mean([row["low"] <= row["true_s"] <= row["high"] for row in rows])
@@ -60,8 +59,8 @@ def models() -> list[tuple[str, int]]:
     return [(name, int(batch)) for name, batch in rows]
 
 
-def calibrated(folder: Path, seconds: float) -> Path:
-    """The CPU's device file, once it is calibrated."""
+def calibrated(seconds: float) -> str:
+    """The name of the CPU, once it is calibrated."""
     from trainload.hardware.calibrations import load_calibrations
 
     command = [sys.executable, "-m", "trainload", "calibrate", "--device", "cpu"]
@@ -69,29 +68,15 @@ def calibrated(folder: Path, seconds: float) -> Path:
     own = [one for name, one in load_calibrations().items() if one.source.startswith("trainload")]
     own = [one for one in own if one.host_cpu and one.device != "h200"]
     found = max(own, key=lambda one: one.taken_at)
-    moved = [p.bytes / p.seconds for p in found.points if p.operation == "elementwise"]
-    counted = [p.flops / p.seconds for p in found.points if p.dtype == "float32"]
-    best = "best of its calibration"
-    document = {
-        "name": found.device,
-        "title": found.device,
-        "maker": "unknown",
-        "kind": "CPU",
-        "year": None,
-        "bandwidth_bytes_per_s": {"value": max(moved), "source": best},
-        "float32_flop_per_s": {"value": max(counted), "source": best},
-    }
-    path = folder / "cpu.json"
-    path.write_text(json.dumps(document))
-    return path
+    return found.device
 
 
-def judge(model: tuple[str, int], device: Path, steps: int, folder: Path) -> dict[str, Any]:
+def judge(model: tuple[str, int], device: str, steps: int, folder: Path) -> dict[str, Any]:
     """One model, predicted and trained."""
     import trainload
 
     name, batch = model
-    said = trainload.predict(name, batch_size=batch, device=str(device), optimizer="adam")
+    said = trainload.predict(name, batch_size=batch, device=device, optimizer="adam")
     run = trainload.run(
         name,
         batch_size=batch,

@@ -207,16 +207,21 @@ def copy_document(place: Path, identities: Sequence[str]) -> bool:
 
 def load_estimate(run_dir: Path) -> RecordedEstimate | None:
     """The estimate of a run; None where it has none, RecordError where it is damaged."""
-    path = run_dir / ESTIMATE
+    wrong: list[str] = []
+    found = read_copied(RecordedEstimate, run_dir / ESTIMATE, ESTIMATE_FORMAT, wrong)
+    return None if found is None else replace(found, wrong=tuple(wrong))
+
+
+def read_copied(cls: type[T], path: Path, newest: int, wrong: list[str]) -> T | None:
+    """A document that was copied into a run; None where there is none, RecordError if damaged."""
     if not os.path.lexists(path):
         return None
-    wrong: list[str] = []
-    found = read_document(RecordedEstimate, load_document(path), wrong, path)
-    if found.format > ESTIMATE_FORMAT:
-        raise RecordTooNew(
-            f"{path} has format {found.format}, this trainload reads {ESTIMATE_FORMAT}"
-        )
-    return replace(found, wrong=tuple(wrong))
+    document = load_document(path)
+    found = read_document(cls, document, wrong, path)
+    number = getattr(found, "format", 0)
+    if number > newest:
+        raise RecordTooNew(f"{path} has format {number}, this trainload reads {newest}")
+    return found
 
 
 def load_scorecard(path: Path) -> RecordedCard:

@@ -4,18 +4,15 @@ Kept beside the estimates, by `trainload.workload.identity.timed_identity`; a la
 replaces an earlier one. Files and their schema: nothing is computed here.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from trainload.errors import RecordTooNew
 from trainload.record.estimates import (
     copy_document,
     keep_document,
-    load_document,
-    read_document,
+    read_copied,
 )
 from trainload.record.layout import PREDICTION
 from trainload_worker.protocol.checked import Bounds, not_written
@@ -67,13 +64,6 @@ def copy_prediction(run_dir: Path, identities: Sequence[str]) -> bool:
 
 def load_prediction(run_dir: Path) -> RecordedPrediction | None:
     """The prediction of a run; None where it has none, RecordError where it is damaged."""
-    path = run_dir / PREDICTION
-    if not os.path.lexists(path):
-        return None
     wrong: list[str] = []
-    found = read_document(RecordedPrediction, load_document(path), wrong, path)
-    if found.format > PREDICTION_FORMAT:
-        raise RecordTooNew(
-            f"{path} has format {found.format}, this trainload reads {PREDICTION_FORMAT}"
-        )
-    return replace(found, wrong=tuple(wrong))
+    found = read_copied(RecordedPrediction, run_dir / PREDICTION, PREDICTION_FORMAT, wrong)
+    return None if found is None else replace(found, wrong=tuple(wrong))

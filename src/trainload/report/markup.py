@@ -2,7 +2,7 @@
 
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,23 @@ def render_json(value: Any) -> str:
     for character, replacement in _JSON_ESCAPES.items():
         text = text.replace(character, replacement)
     return text
+
+
+def render_verdicts(
+    titles: Sequence[str], rows: Iterable[Sequence[str]], badges: Mapping[str, str], *, label: str
+) -> str:
+    """A table whose rows begin with a verdict, drawn as its badge."""
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in titles)
+    body = "".join(
+        f'<tr><th scope="row"><span class="badge {badges[verdict]}">{escape(verdict)}</span></th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        + "</tr>"
+        for verdict, *rest in rows
+    )
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def render_table(

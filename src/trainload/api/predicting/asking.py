@@ -122,7 +122,9 @@ def predict(
     if measure is not None:
         check_measurable(source, chosen)
         here = find_here(devices)
-    interpreter, known = _interpreter(source, python), KnownTraces()
+    from trainload.api.predicting.predictors import Predictors
+
+    interpreter, known, predictors = _interpreter(source, python), KnownTraces(), Predictors()
 
     def ask(one: Device, together: int) -> Prediction:
         question = MemoryQuestion(
@@ -137,7 +139,13 @@ def predict(
             known=known,
         )
         return predict_one(
-            question, one, chosen, count=together, length=length, bus=bus_bytes_per_s
+            question,
+            one,
+            chosen,
+            count=together,
+            length=length,
+            bus=bus_bytes_per_s,
+            predictors=predictors,
         )
 
     found = [ask(one, count) for one in devices]

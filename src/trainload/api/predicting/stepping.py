@@ -12,6 +12,7 @@ from trainload.api.predicting.result import Length, Prediction
 from trainload_worker.protocol.training import HALVES
 
 if TYPE_CHECKING:
+    from trainload.api.predicting.predictors import Predictors
     from trainload.estimate.memory.answer import MemoryAnswer
     from trainload.estimate.memory.op_trace import Event
     from trainload.hardware.catalogue import Device
@@ -29,6 +30,7 @@ def predict_one(
     count: int,
     length: Length | None,
     bus: float | None,
+    predictors: Predictors,
 ) -> Prediction:
     """What the model says of one device; its step is missing, with the reason, where it cannot."""
     memory = answer_memory(question)
@@ -40,7 +42,7 @@ def predict_one(
     if missing is None and estimate is not None and estimate.verdict == "does not fit":
         missing = "the step does not fit, so it has no time"
     if missing is None and events is not None:
-        step, missing = _step(device, events, precision, (count, bus), memory)
+        step, missing = _step(device, events, precision, (count, bus), memory, predictors)
     return Prediction(
         title=question.source.title,
         choice=None if script else question.choice,
@@ -60,8 +62,8 @@ def _step(
     precision: str,
     together: tuple[int, float | None],
     memory: MemoryAnswer,
+    predictors: Predictors,
 ) -> tuple[StepPrediction | None, str | None]:
-    from trainload.api.predicting.predictors import Predictors
     from trainload.estimate.counts.operations import lacking_operands
     from trainload.predict.limits import lacking_limits, limits_of, usable_dtype
     from trainload.predict.operations import works_of
@@ -83,7 +85,7 @@ def _step(
     if lacking:
         return None, f"the entry of {device.name} states no peak in {', '.join(sorted(lacking))}"
     asked = replace(
-        Predictors().ask(works, device, limits),
+        predictors.ask(works, device, limits),
         count=together[0],
         bus_bytes_per_s=together[1],
         gradient_bytes=4.0 * (memory.parameters or 0),

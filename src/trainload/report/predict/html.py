@@ -10,10 +10,10 @@ from trainload.report.page import render_page
 from trainload.report.predict.terminal import (
     LAYER_TITLES,
     TITLES,
-    head_of,
     layer_cells,
     render_cells,
     render_prediction,
+    render_title,
 )
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MOST_LAYERS = 200
 
 def render_prediction_html(found: Sequence[Predicted]) -> str:
     """The page as text, in the order given; it needs no network and runs no script."""
-    head = head_of(found[0])
+    head = render_title(found[0], with_device=False)
     table = render_table(
         TITLES,
         [render_cells(one) for one in found],

@@ -140,11 +140,6 @@ def _costs(done: Predicted) -> list[str]:
     return lines
 
 
-def head_of(done: Predicted) -> str:
-    """What is trained, without the device."""
-    return render_title(done, with_device=False)
-
-
 def _fits(done: Predicted) -> str:
     return render_verdict(done.memory) or f"not known whether it fits: {done.memory.missing}"
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from trainload.report.markup import escape, render_details, render_pairs, render_table
+from trainload.report.markup import (
+    escape,
+    render_details,
+    render_pairs,
+    render_table,
+    render_verdicts,
+)
 from trainload.report.page import render_page
 from trainload.report.reproduce.wording import (
     CLAIM_TITLES,
@@ -36,23 +40,11 @@ def render_reproduction_html(found: ReproductionLike) -> str:
 
 
 def _claims(found: ReproductionLike) -> str:
-    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in CLAIM_TITLES)
-    rows = "".join(_claim(claim_row(one)) for one in found.judged)
-    table = (
-        '<div class="scroll" role="region" tabindex="0" aria-label="Claims">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+    table = render_verdicts(CLAIM_TITLES, map(claim_row, found.judged), _BADGES, label="Claims")
     return (
         f"<section><h2>Claims</h2><p>{escape(render_counts(found.judged))}.</p>"
         f"<p>Source: {escape(found.file.source)}.</p>{table}</section>"
     )
-
-
-def _claim(row: Sequence[str]) -> str:
-    verdict, *rest = map(escape, row)
-    cells = "".join(f"<td>{cell}</td>" for cell in rest)
-    badge = f'<span class="badge {_BADGES[verdict]}">{verdict}</span>'
-    return f'<tr><th scope="row">{badge}</th>{cells}</tr>'
 
 
 def _observer(found: ReproductionLike) -> str:

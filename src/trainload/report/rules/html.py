@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from trainload.report.markup import escape, render_details, render_pairs, render_table
+from trainload.report.markup import (
+    escape,
+    render_details,
+    render_pairs,
+    render_table,
+    render_verdicts,
+)
 from trainload.report.page import render_page
 from trainload.report.reproduce.wording import render_reading
 from trainload.report.rules.wording import (
@@ -38,23 +42,13 @@ def render_rules_html(found: RulesLike) -> str:
 
 
 def _rules(found: RulesLike) -> str:
-    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in RULE_TITLES)
-    rows = "".join(_rule(rule_row(one)) for one in found.judged)
+    table = render_verdicts(RULE_TITLES, map(rule_row, found.judged), _BADGES, label="Rules")
     notes = "".join(f"<p>Note: {escape(note)}.</p>" for note in found.limits.notes)
     return (
         f"<section><h2>Rules</h2><p>{escape(render_counts(found.judged))}.</p>"
         f"<p>Source: {escape(found.file.source)}.</p>"
-        f"<p>Machine: {escape(render_machine(found.limits))}.</p>{notes}"
-        '<div class="scroll" role="region" tabindex="0" aria-label="Rules">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>"
+        f"<p>Machine: {escape(render_machine(found.limits))}.</p>{notes}{table}</section>"
     )
-
-
-def _rule(row: Sequence[str]) -> str:
-    verdict, *rest = map(escape, row)
-    cells = "".join(f"<td>{cell}</td>" for cell in rest)
-    badge = f'<span class="badge {_BADGES[row[0]]}">{verdict}</span>'
-    return f'<tr><th scope="row">{badge}</th>{cells}</tr>'
 
 
 def _details(found: RulesLike) -> str:
