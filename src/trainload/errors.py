@@ -89,3 +89,7 @@ class TraceError(TrainloadError):
 
 class MissingPart(TrainloadError):
     """An optional library that the verb needs is not installed."""
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP came; the text is the signal's name."""

@@ -12,7 +12,7 @@ import typer
 from trainload._version import __version__
 from trainload.cli.defaults import Defaults, defaults_of, load_defaults
 from trainload.cli.printing import complain, use_plain
-from trainload.errors import TrainloadError
+from trainload.errors import Terminated, TrainloadError
 
 app = typer.Typer(
     name="trainload",
@@ -150,6 +150,9 @@ def run_app(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         complain("interrupted")
         return 130
+    except Terminated as signal_name:
+        complain(f"ended by {signal_name}")
+        return 143
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone, as in `trainload show R | head`
         return 1

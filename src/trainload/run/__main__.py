@@ -8,13 +8,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from trainload.errors import TrainloadError
+from trainload.errors import Terminated, TrainloadError
 from trainload.run.cell import ended_with, file_cell, read_line, send_cell
 from trainload.run.driver import execute_run
 from trainload.run.environments.decoder import check_decoder
 from trainload.run.progress import render_progress
 from trainload.run.request import RunProgress, prepare_request, traces_layers_by_default
-from trainload.run.workers.interrupts import Terminated, signals_as_interrupts
+from trainload.run.workers.interrupts import signals_as_interrupts
 from trainload.workload import parse_words
 from trainload_worker.protocol.offers import DEFAULT_FRAMEWORK
 

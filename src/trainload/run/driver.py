@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 
-from trainload.errors import WorkerError
+from trainload.errors import Terminated, WorkerError
 from trainload.record import Outcome, layout
 from trainload.record.checkpoints import checkpoint_metadata
 from trainload.run.estimated import adopt_estimate, adopt_prediction
@@ -18,7 +18,6 @@ from trainload.run.recording import Recording, open_recording
 from trainload.run.request import RunProgress, RunRequest, RunResult
 from trainload.run.sampling.sampling import Sampling
 from trainload.run.workers.interrupts import (
-    Terminated,
     interrupts_ignored,
     signals_as_interrupts,
     stopping_signal,

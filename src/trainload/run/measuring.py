@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trainload._version import __version__
-from trainload.errors import WorkerError
+from trainload.errors import Terminated, WorkerError
 from trainload.hardware import Setting, read_machine, resolve_setting
 from trainload.hardware.limits import MachineLimits
 from trainload.record import EventReader, LineReader, layout
 from trainload.run.calibration.sweeping import explain_end
 from trainload.run.settle import read_load
-from trainload.run.workers.interrupts import Terminated, signals_as_interrupts
+from trainload.run.workers.interrupts import signals_as_interrupts
 from trainload.run.workers.processes import WorkerProcess, worker_environment
 from trainload.units import render_percent
 from trainload_worker.protocol.events import End, Event, Hello

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from trainload.errors import StudyError
+from trainload.errors import StudyError, Terminated
 from trainload.record import StudyCell
 from trainload.run.settle import check_drop_caches, drop_caches, wait_until_settled
-from trainload.run.workers.interrupts import Terminated, signals_as_interrupts
+from trainload.run.workers.interrupts import signals_as_interrupts
 from trainload.study.cells import Cell
 from trainload.study.executors import Executor, Finished, Task, Tell
 from trainload.study.file import StudyFile

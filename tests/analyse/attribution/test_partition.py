@@ -87,11 +87,29 @@ def test_a_gpu_step_runs_to_the_end_of_its_last_kernel() -> None:
         Part("loss", phase="backward"): 20,
         Part("idle", "Net", "a", "backward", "host"): 10 + 10 + 60,
         Part("layer", "Net", "a", "backward"): 100,
-        Part("idle", cause="synchronise"): 180,
-        Part("idle", phase="update", cause="host"): 60,
+        Part("idle", cause="synchronise"): 180 + 60,
         Part("layer", phase="update"): 100,
     }
     assert step.busy_ns == 100 + 20 + 20 + 100 + 100
+
+
+def test_what_is_prepared_after_a_wait_is_the_waits_but_python_is_not() -> None:
+    trace = Trace()
+    trace.mark(0, 0)
+    trace.host("layer:Net:a", 0, 100)
+    trace.kernel(100, 300, 10)
+    trace.host("aten::item", 120, 320)
+    trace.host("cudaStreamSynchronize", 130, 310, category="cuda_runtime")
+    trace.host("layer:Net:b", 340, 400)
+    trace.kernel(390, 500, 380)
+    trace.kernel(540, 600, 530)
+    trace.host("layer:Net:c", 510, 560)
+    trace.mark(1, 600)
+    (step,) = split(trace)
+    # After the wait: 20 until it has returned, 20 of Python, 50 of the next layer's preparing.
+    assert step.parts[Part("idle", cause="synchronise")] == 20 + 50
+    # The gap behind b began with the host elsewhere: c's preparing is its own.
+    assert step.parts[Part("idle", "Net", "c", "forward", "host")] == 30
 
 
 def test_communication_behind_computing_is_hidden_and_copies_yield() -> None:

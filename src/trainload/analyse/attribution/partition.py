@@ -197,6 +197,7 @@ class _DevicePartition:
         found = [parts for parts in found if parts.length_ns > 0]
         ahead = deque(found)
         for start, end, kernel, hidden in self._segments(found):
+            drained = kernel < 0 and self._waited(start)
             while ahead and ahead[0].end_ns <= start:
                 ahead.popleft()
             for parts in ahead:
@@ -204,7 +205,7 @@ class _DevicePartition:
                     break
                 begin, until = max(start, parts.begin_ns), min(end, parts.end_ns)
                 if until > begin:
-                    self._add(parts, begin, until, kernel, hidden)
+                    self._add(parts, begin, until, kernel, hidden, drained)
         self._count(found)
         return found
 
@@ -256,7 +257,21 @@ class _DevicePartition:
     def _longest(self, queue: deque[int], at: int) -> int:
         return max((self.ends[i] for i in queue), default=at) if queue else at
 
-    def _add(self, parts: StepParts, start: int, end: int, kernel: int, hidden: bool) -> None:
+    def _waited(self, at: int) -> bool:
+        """Whether the host waited for the device at an instant, so that nothing was queued."""
+        main = self.host.threads.get(self.host.main)
+        state = main.at(at) if main else NOWHERE
+        return state != NOWHERE and self.host.states[state].mode is Mode.SYNCHRONISE
+
+    def _add(
+        self,
+        parts: StepParts,
+        start: int,
+        end: int,
+        kernel: int,
+        hidden: bool,
+        drained: bool,
+    ) -> None:
         if kernel >= 0:
             parts.add(self.part(kernel), end - start)
             parts.busy_ns += end - start
@@ -265,12 +280,17 @@ class _DevicePartition:
         talking = overlap_ns(self.host.asynchronous, start, end)
         if talking:
             for begin, until in _outside(self.host.asynchronous, start, end):
-                self._add_idle(parts, begin, until)
+                self._add_idle(parts, begin, until, drained)
             parts.add(TALK, talking)
         else:
-            self._add_idle(parts, start, end)
+            self._add_idle(parts, start, end, drained)
 
-    def _add_idle(self, parts: StepParts, start: int, end: int) -> None:
+    def _add_idle(self, parts: StepParts, start: int, end: int, drained: bool) -> None:
+        """Count a stretch without work; `drained`: it began while the host waited for the device.
+
+        Operations that then prepare the next work would have been queued before, had the host not
+        waited: that time is the waiting's. Python between them is not.
+        """
         host = self.host
         for begin, until, state in host.over(start, end, [self._launcher(end), *self.asked]):
             if state == NOWHERE:
@@ -281,7 +301,7 @@ class _DevicePartition:
             cause: Cause = "host"
             if owner == INPUT:
                 cause = "input"
-            elif mode is Mode.SYNCHRONISE:
+            elif mode is Mode.SYNCHRONISE or drained:
                 cause = "synchronise"
             part = idle_of(owner, cause)
             parts.add(part, until - begin)

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from trainload._version import __version__
-from trainload.errors import UsageError, WorkerError
+from trainload.errors import Terminated, UsageError, WorkerError
 from trainload.hardware import read_machine
 from trainload.hardware.calibrations import OPERATIONS, Calibration, Point
 from trainload.hardware.calibrations.types import DTYPES
@@ -23,7 +23,7 @@ from trainload.record import EventReader, LineReader, layout
 from trainload.run.calibration.power import PowerLog, open_power_log
 from trainload.run.calibration.quiet import find_disturbance, refuse_disturbed, watch_others
 from trainload.run.calibration.target import CalibrationTarget, choose_target
-from trainload.run.workers.interrupts import Terminated, signals_as_interrupts
+from trainload.run.workers.interrupts import signals_as_interrupts
 from trainload.run.workers.processes import WorkerProcess, worker_environment
 from trainload.units import render_percent
 from trainload_worker.protocol.events import End, Event, Hello

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-
-class Terminated(BaseException):
-    """SIGTERM or SIGHUP came; the text is the signal's name."""
+from trainload.errors import Terminated
 
 
 def stopping_signal() -> signal.Signals:

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from trainload.checked import build_checked
-from trainload.errors import UsageError, WorkerError, WorkloadError
+from trainload.errors import Terminated, UsageError, WorkerError, WorkloadError
 from trainload.record import EventReader, LineReader, layout
 from trainload.run.workers.interrupts import (
-    Terminated,
     signals_as_interrupts,
     stopping_signal,
 )

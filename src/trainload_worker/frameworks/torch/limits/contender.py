@@ -2,6 +2,7 @@
 
 Started by its path. Each line on standard input is JSON; each answer is one line of JSON.
     {"do": "rate", "seconds": 0.5}            steps a second of the training it was started with
+    {"do": "train", "training": {…}}          takes up another training
     {"do": "loss", "steps": 50}               loss after so many steps from the same seed, as hex
     {"do": "peak", "training": {…}, "reference": false}   bytes that a few steps of another one take
 """
@@ -147,6 +148,9 @@ def main() -> None:
         asked = json.loads(line)
         if asked["do"] == "rate":
             _answer({"value": rate_of(step, asked["seconds"])})
+        elif asked["do"] == "train":
+            step = make_step(read_training(asked["training"]))
+            _answer({"ready": True})
         elif asked["do"] == "loss":
             fresh = make_step(training)
             losses = [fresh() for _ in range(asked["steps"])]

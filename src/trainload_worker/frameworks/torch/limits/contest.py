@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from trainload_worker.frameworks.torch.limits.contender import Training
 from trainload_worker.limits.sampling import Lacking
@@ -43,14 +44,15 @@ class Contender:
         try:
             self.hear()
         except BaseException:
-            self._end()
+            self.end()
             raise
         return self
 
     def __exit__(self, *_ending: object) -> None:
-        self._end()
+        self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Ends the process, whatever it does."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -76,6 +78,19 @@ class Contender:
         if not line:
             raise Lacking("a training that was to be measured has ended early")
         return json.loads(line).get("value")
+
+
+@contextmanager
+def one_on_each(training: Training, cores: Sequence[int]) -> Iterator[List[Contender]]:
+    """A contender of one thread on each core; they start at once, for torch takes seconds to."""
+    found: List[Contender] = []
+    with ExitStack() as stack:
+        for core in cores:
+            found.append(Contender(training, cores=[core]))
+            stack.callback(found[-1].end)
+        for one in found:
+            one.hear()
+        yield found
 
 
 def ask_all(contenders: Sequence[Contender], asked: Dict[str, Any]) -> List[Any]:

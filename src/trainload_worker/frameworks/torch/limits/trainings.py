@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
 from time import perf_counter
 from typing import Any, Callable, Dict
@@ -16,7 +17,7 @@ from trainload_worker.frameworks.torch.limits.contender import (
     make_step,
     rate_of,
 )
-from trainload_worker.frameworks.torch.limits.contest import Contender, ask_all
+from trainload_worker.frameworks.torch.limits.contest import Contender, ask_all, one_on_each
 from trainload_worker.limits.facts import read_caches
 from trainload_worker.limits.sampling import Key, Lacking, Place, key, measured, sample_rounds
 from trainload_worker.protocol.measure import Measured
@@ -51,17 +52,14 @@ def measure_at_once(place: Place) -> Measured:
     """Steps a second of each of several trainings at once against one, a core and thread each."""
     together = _together_count(place)
     share_bytes = max((size for _, size in read_caches()), default=_ASSUMED_CACHE)
+    asked = {"do": "rate", "seconds": _sample_s(place)}
     readings = []
-    for name, share in (("small", 0.02), ("middle", 0.6), ("large", 4.0)):
-        weights = min(share * share_bytes, 256 << 20) / _CELLS_OF_ADAM / _FLOAT_BYTES
-        side = max(16, int((weights / 2) ** 0.5))
-        training = Training((side, side, side, 10), batch=16, samples=256)
-        asked = {"do": "rate", "seconds": _sample_s(place)}
-        with ExitStack() as stack:
-            found = [
-                stack.enter_context(Contender(training, cores=[place.cores[number]]))
-                for number in range(together)
-            ]
+    with one_on_each(Training(_SMALL), place.cores[:together]) as found:
+        for name, share in (("small", 0.02), ("middle", 0.6), ("large", 4.0)):
+            weights = min(share * share_bytes, 256 << 20) / _CELLS_OF_ADAM / _FLOAT_BYTES
+            side = max(16, int((weights / 2) ** 0.5))
+            training = Training((side, side, side, 10), batch=16, samples=256)
+            ask_all(found, {"do": "train", "training": asdict(training)})
             conditions: Dict[Key, Callable[[], float]] = {
                 key(network=name, at_once=1): partial(_mean_rate, found[:1], asked),
                 key(network=name, at_once="several"): partial(_mean_rate, found, asked),
@@ -78,11 +76,7 @@ def measure_same(place: Place) -> Measured:
     """The share of seeded trainings at once that end with the very loss of one alone."""
     together = _together_count(place)
     asked = {"do": "loss", "steps": _LOSS_STEPS}
-    with ExitStack() as stack:
-        found = [
-            stack.enter_context(Contender(Training(PERCEPTRON), cores=[place.cores[number]]))
-            for number in range(together)
-        ]
+    with one_on_each(Training(PERCEPTRON), place.cores[:together]) as found:
         alone = ask_all(found[:1], asked)[0]
 
         def share() -> float:
