@@ -108,12 +108,10 @@ def test_the_exchange_makes_a_step_longer_and_doubtful():
 
 def test_power_comes_from_the_kernels_where_they_were_metered():
     device = find_device("h200")
-    parts = [(1e-3, 700.0), (1e-3, 300.0)]
-    busy = measured_power(device, 100.0, parts, 2e-3)
+    busy = measured_power(device, 100.0, 0.8, 2e-3)
     assert busy.value == pytest.approx(500.0) and busy.low < 500.0 < busy.high <= 700.0
-    assert measured_power(device, 100.0, parts, 4e-3).value == pytest.approx(300.0)
-    short = [(3e-6, 700.0)] * 100
-    assert measured_power(device, 100.0, short, 3e-4).value < 150.0
+    assert measured_power(device, 100.0, 0.8, 4e-3).value == pytest.approx(300.0)
+    assert measured_power(device, 100.0, 8.0, 2e-3).value == 700.0
 
 
 def test_the_h200s_own_calibration_says_what_a_step_draws():

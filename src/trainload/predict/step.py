@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from trainload.predict.curves import kind_of
 from trainload.predict.energy import measured_power, power_of
 from trainload.predict.host import host_seconds, waits_for_gradients
 from trainload.predict.several import exchange_seconds
@@ -110,17 +109,12 @@ def _in_step(times: OperationTimes) -> OperationTimes:
 
 
 def _power(asked: Asked, times: OperationTimes, busy_s: float, tier: Tier) -> Ranged | None:
-    """By the kernels' own watts where a calibration read them, else by the load."""
+    """By what kernels draw where a calibration read it, else by the load."""
     idle_w, own = asked.idle_w, asked.predictor.own
-    if own is not None and idle_w is not None:
-        known = [own.watts(kind_of(work), work.dtype) for work in asked.works]
-        parts = [
-            (float(seconds), watts)
-            for seconds, watts in zip(times.seconds, known, strict=True)
-            if watts is not None
-        ]
-        if len(parts) == len(known):
-            return measured_power(asked.device, idle_w, parts, busy_s)
+    rates = own.energy_rates if own is not None else None
+    if rates is not None and idle_w is not None:
+        above_j = rates.above_idle_j(asked.works, times.seconds)
+        return measured_power(asked.device, idle_w, above_j, busy_s)
     return power_of(asked.device, idle_w, _load(times, busy_s), tier)
 
 
