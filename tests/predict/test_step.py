@@ -11,10 +11,11 @@ from trainload.hardware.calibrations import load_calibrations, save_calibration
 from trainload.hardware.catalogue import find_device, load_catalogue, load_device
 from trainload.predict.curves import Curves
 from trainload.predict.energy import measured_power, power_of
+from trainload.predict.features import place
 from trainload.predict.host import DISPATCH_S
 from trainload.predict.limits import lacking_limits, limits_of
 from trainload.predict.several import exchange_seconds
-from trainload.predict.step import Asked, predict_step
+from trainload.predict.step import Asked, Pace, predict_step
 from trainload.predict.transfer import Predictor
 
 
@@ -68,6 +69,21 @@ def test_dispatch_by_phase_and_class():
     known = {"operation": 1e-6, "linear": 1e-5, "backward": 1e-4}
     said = predict_step(asked(works, dispatch_s=known))
     assert said.host_s == pytest.approx(1e-5 + 1e-4 + 1e-6)
+
+
+def test_operations_within_a_step_have_gaps_between_them():
+    plain = predict_step(asked(BIG, pace=Pace(factor=1.0, gap_s=0.0)))
+    paced = predict_step(asked(BIG, pace=Pace(factor=1.1, gap_s=1e-5)))
+    assert paced.device_s == pytest.approx(1.1 * plain.device_s + 2 * 1e-5)
+
+
+def test_lists_of_tensors_take_kernels_for_each_few_of_them():
+    few = replace(row_work(2**20), sizes={"elements": 2**20, "operands": 3, "tensors": 100})
+    many = replace(few, sizes={**few.sizes, "tensors": 1300})
+    limits = limits_of(find_device("h200"))
+    times = place([row_work(2**20), few, many], ["float32"] * 3, limits).roofline_s
+    assert times[0] < times[1] < times[2]
+    assert times[2] - times[1] == pytest.approx(9 * 1e-5)
 
 
 def test_more_work_never_takes_less():
