@@ -167,6 +167,17 @@ def _print_ratios(ones: list[Row], pairs: list[Row]) -> None:
     _print_groups(ones, pairs, "model")
     _print_groups(ones, pairs, "precision")
     _print_line("all", pairs, ones)
+    apart = [
+        abs(one["items_per_s"] / other["items_per_s"] - 1)
+        for one in ones
+        for other in ones
+        if one is not other and _same(one, other)
+    ]
+    print(f"the same board in two hosts: {len(apart)} pairs, mean difference {np.mean(apart):.1%}")
+
+
+def _same(one: Row, other: Row) -> bool:
+    return all(one[key] == other[key] for key in ("device", "count", "model", "precision"))
 
 
 def _print_groups(ones: list[Row], pairs: list[Row], key: str) -> None:
@@ -261,6 +272,16 @@ def _several(rows: list[Row]) -> list[Row]:
             each = [error(row) for row in some]
             words.append(f"{name}: median {np.median(each):.1%}, p90 {np.quantile(each, 0.9):.1%}")
         print(f"{device:18}{len(some):5}  " + "; ".join(words))
+    groups = [[one["truth"] for one in found if _same(row, one)] for row in found]
+    apart = [
+        abs(row["truth"] / np.median(group) - 1)
+        for row, group in zip(found, groups, strict=True)
+        if len(group) > 1
+    ]
+    print(
+        f"the same boards in several hosts: {len(apart)} rows, from their median: "
+        f"median {np.median(apart):.1%}, p90 {np.quantile(apart, 0.9):.1%}"
+    )
     return found
 
 

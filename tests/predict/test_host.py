@@ -45,6 +45,14 @@ def test_casts_have_their_rate():
     assert rise([linear_work(8, 8, 8), cast]) == pytest.approx(1.5e-4)
 
 
+def test_sums_of_gradients_beyond_the_usual_share_are_dispatched_too():
+    works = [linear_work(8, 8, 8)] * 14
+    summed = one("elementwise", name="add_", phase="backward")
+    known = {**RATES, "backward": 3e-5}
+    assert rise([*works, summed, summed], known) == pytest.approx(rise(works, known))
+    assert rise([*works, *[summed] * 12], known) == pytest.approx(rise(works, known) + 10 * 3e-5)
+
+
 def test_recurrent_layers_are_launched_step_by_step_unless_small():
     known = {**RATES, "step_lstm": 2e-5}
     large = one("lstm", steps=10, layers=2, hidden=512)

@@ -11,10 +11,11 @@ from trainload.hardware.calibrations import load_calibrations, save_calibration
 from trainload.hardware.catalogue import find_device, load_catalogue, load_device
 from trainload.predict.curves import Curves
 from trainload.predict.energy import measured_power, power_of
+from trainload.predict.features import place
 from trainload.predict.host import DISPATCH_S
 from trainload.predict.limits import lacking_limits, limits_of
 from trainload.predict.several import exchange_seconds
-from trainload.predict.step import Asked, predict_step
+from trainload.predict.step import Asked, Pace, predict_step
 from trainload.predict.transfer import Predictor
 
 
@@ -70,6 +71,21 @@ def test_dispatch_by_phase_and_class():
     assert said.host_s == pytest.approx(1e-5 + 1e-4 + 1e-6)
 
 
+def test_operations_within_a_step_have_gaps_between_them():
+    plain = predict_step(asked(BIG, pace=Pace(factor=1.0, gap_s=0.0)))
+    paced = predict_step(asked(BIG, pace=Pace(factor=1.1, gap_s=1e-5)))
+    assert paced.device_s == pytest.approx(1.1 * plain.device_s + 2 * 1e-5)
+
+
+def test_lists_of_tensors_take_kernels_for_each_few_of_them():
+    few = replace(row_work(2**20), sizes={"elements": 2**20, "operands": 3, "tensors": 100})
+    many = replace(few, sizes={**few.sizes, "tensors": 1300})
+    limits = limits_of(find_device("h200"))
+    times = place([row_work(2**20), few, many], ["float32"] * 3, limits).roofline_s
+    assert times[0] < times[1] < times[2]
+    assert times[2] - times[1] == pytest.approx(9 * 1e-5)
+
+
 def test_more_work_never_takes_less():
     one, two = predict_step(asked(BIG)), predict_step(asked(BIG * 2))
     assert two.step_s.value == pytest.approx(2 * one.step_s.value)
@@ -108,12 +124,10 @@ def test_the_exchange_makes_a_step_longer_and_doubtful():
 
 def test_power_comes_from_the_kernels_where_they_were_metered():
     device = find_device("h200")
-    parts = [(1e-3, 700.0), (1e-3, 300.0)]
-    busy = measured_power(device, 100.0, parts, 2e-3)
+    busy = measured_power(device, 100.0, 0.8, 2e-3)
     assert busy.value == pytest.approx(500.0) and busy.low < 500.0 < busy.high <= 700.0
-    assert measured_power(device, 100.0, parts, 4e-3).value == pytest.approx(300.0)
-    short = [(3e-6, 700.0)] * 100
-    assert measured_power(device, 100.0, short, 3e-4).value < 150.0
+    assert measured_power(device, 100.0, 0.8, 4e-3).value == pytest.approx(300.0)
+    assert measured_power(device, 100.0, 8.0, 2e-3).value == 700.0
 
 
 def test_the_h200s_own_calibration_says_what_a_step_draws():

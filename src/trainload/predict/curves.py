@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from trainload.predict.features import by_channel, is_narrow, place
+from trainload.predict.joules import EnergyRates, fit_rates
 from trainload.predict.limits import usable_dtype
-from trainload.predict.work import PRODUCTS, Work, work_of
+from trainload.predict.work import LEAST_KERNEL_S, PRODUCTS, Work, work_of
 
 if TYPE_CHECKING:
     from trainload.hardware.calibrations import Calibration
@@ -27,8 +28,6 @@ _SMALLEST = 0.05
 """Share of the points, those with the least work, whose usual time is what any call takes."""
 _FLOOR_MOST = 2.0
 """The floor against the shortest call: where the smallest points are no longer small."""
-_DEVICE_FLOOR_S = 4e-6
-"""What a kernel takes at least where a calibration only knows the host's time."""
 _RELATED = {
     "conv_grad_input": "conv",
     "conv_grad_weight": "conv",
@@ -75,11 +74,9 @@ class Curves:
         self.host_floor = HOST_FLOOR in calibration.lacks
         self._fitted: dict[tuple[str, str], Curve] = {}
         groups: dict[tuple[str, str], list[tuple[Work, float]]] = {}
-        self._watts: dict[tuple[str, str], list[float]] = {}
+        self._calibration = calibration
         for point in calibration.points:
             work = work_of(point)
-            if point.power_w is not None:
-                self._watts.setdefault((kind_of(work), point.dtype), []).append(point.power_w)
             groups.setdefault((kind_of(work), point.dtype), []).append((work, point.seconds))
         self._points = {
             key: points
@@ -128,17 +125,14 @@ class Curves:
         exact = key == (kind, dtype) or (key[0] == kind and not is_product(kind))
         return Said(residual=mean, spread=spread, floor_s=curve.floor_s, exact=exact)
 
-    def watts(self, kind: str, dtype: str) -> float | None:
-        """Power while works of the kind were repeated; None where no power was read."""
-        for one in (kind, *_alike(kind), "elementwise"):
-            for other in (dtype, *_DTYPES):
-                if (one, other) in self._watts:
-                    return median(self._watts[(one, other)])
-        return None
+    @cached_property
+    def energy_rates(self) -> EnergyRates | None:
+        """By the power that was read; None where it was not."""
+        return fit_rates(self._calibration.points, self._calibration.idle_w)
 
     def device_floor_s(self, floor_s: float) -> float:
         """The floor without the host's share."""
-        return min(floor_s, _DEVICE_FLOOR_S) if self.host_floor else floor_s
+        return min(floor_s, LEAST_KERNEL_S) if self.host_floor else floor_s
 
     def _nearest_key(self, kind: str, dtype: str) -> tuple[str, str] | None:
         """That class in that type, in another type, then a class that works alike."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainload.predict.types import Ranged
@@ -19,21 +18,11 @@ _WIDTH = {"calibrated": 0.15, "datasheet": 0.35, "measured here": 0.15}
 """Half the range as a share of what lies between idle and the limit."""
 
 
-_SHORT_S = 6e-5
-"""Kernels shorter than this draw less, in proportion: the board has not risen to their power when
-they end (chosen on the steps of bench/step_truth.py)."""
-
-
-def measured_power(
-    device: Device, idle_w: float, parts: Sequence[tuple[float, float]], step_s: float
-) -> Ranged | None:
-    """Watts of a step from those of its kernels: (seconds, watts) of each; None without a limit."""
+def measured_power(device: Device, idle_w: float, above_j: float, step_s: float) -> Ranged | None:
+    """Watts of a step whose kernels draw so many joules above idle; None without a limit."""
     limit_w = device.value("power_w")
     if limit_w is None:
         return None
-    above_j = sum(
-        (watts - idle_w) * seconds * min(1.0, seconds / _SHORT_S) for seconds, watts in parts
-    )
     value = min(max(idle_w + above_j / step_s, 0.5 * idle_w), limit_w)
     width = _WIDTH["calibrated"] * limit_w
     return Ranged(

@@ -16,10 +16,13 @@ _ADAMW_LISTS = 12
 """Tensors that the passes of an unfused AdamW name for each weight."""
 _WEIGHTS = 100
 """Of the optimizer whose step a calibration times."""
-_TURN_S = 3e-4
+_TURN_S = 5e-4
 """What a turn of the loop takes besides operations: gradients set to none, autocast, the rule's own
-Python. Steps of bench/step_truth.py that the host holds say 0 to 0.6 ms."""
-_CAST = "_to_copy"
+Python. Chosen on the steps of bench/step_truth.py that the host holds."""
+_OPERATIONS_A_SUM = 7
+"""Operations forward for each sum of gradients backward, in the steps whose rates a calibration
+holds: residual blocks have one in seven, transformers two in eleven."""
+_CAST, _SUM = "_to_copy", "add_"
 _HEAVY = ("linear", "bmm", "conv", "attention", "norm")
 _WAITS = "_amp_foreach_non_finite_check_and_unscale_"
 _LAUNCHES = {"lstm": 7.5, "gru": 4.4}
@@ -53,7 +56,16 @@ def host_seconds(works: Sequence[Work], known: Mapping[str, float]) -> tuple[flo
         else:
             weight = heavy if work.operation in _HEAVY else light
             total_s += known.get("step_cast", rate_s) if work.name == _CAST else rate_s * weight
-    return total_s + _TURN_S, update_s
+    return total_s + _sums_s(works, len(forward), known) + _TURN_S, update_s
+
+
+def _sums_s(works: Sequence[Work], forward: int, known: Mapping[str, float]) -> float:
+    """Host seconds of sums of gradients beyond those that rates of whole steps hold.
+
+    What many operations read, as in densely connected networks, gets a gradient from each.
+    """
+    sums = sum(work.phase == "backward" and work.name == _SUM for work in works)
+    return max(0.0, sums - forward / _OPERATIONS_A_SUM) * known.get("backward", DISPATCH_S)
 
 
 def _weights(known: Mapping[str, float]) -> tuple[float, float]:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from trainload.predict.curves import kind_of
 from trainload.predict.energy import measured_power, power_of
 from trainload.predict.host import host_seconds, waits_for_gradients
 from trainload.predict.several import exchange_seconds
@@ -22,9 +21,8 @@ if TYPE_CHECKING:
     from trainload.predict.limits import Limits
     from trainload.predict.work import Work
 
-IN_STEP = 1.07
-"""Kernels within a step, the gaps between them counted, against the same by themselves as
-`trainload calibrate` times them: chosen on the steps of bench/step_truth.py."""
+_PROCESSOR = 1.07
+"""Operations of a processor within a step, against the same by themselves."""
 _HOST_SPREAD = 0.35
 _SEVERAL_SPREAD = 0.12
 _LAUNCH_S = 1.2e-5
@@ -33,6 +31,19 @@ _WHY = {
     "calibrated": "all operations rest on points measured on such a device",
     "datasheet": "efficiency is carried over from other devices: {nearest}",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How a step runs against the single operations that `trainload calibrate` times on a GPU.
+
+    Chosen on the steps of bench/step_truth.py; bench/predict_h200.py chooses it again without the
+    family that it judges.
+    """
+
+    factor: float = 1.03
+    gap_s: float = 4e-6
+    """More for each operation: the gap before it, and caches that hold another's data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +62,12 @@ class Asked:
     """What several devices exchange."""
     bus_bytes_per_s: float | None = None
     """Of their exchange, where the user knows it."""
+    pace: Pace = Pace()
 
 
 def predict_step(asked: Asked) -> StepPrediction:
     """The step's time with its range, layers, what limits it, power and energy."""
-    times = _in_step(asked.predictor.times(asked.works))
+    times = _in_step(asked, asked.predictor.times(asked.works))
     device_s = float(times.seconds.sum())
     host_s, waiting_s = 0.0, 0.0
     if not asked.limits.is_cpu:
@@ -102,25 +114,24 @@ def predict_step(asked: Asked) -> StepPrediction:
     )
 
 
-def _in_step(times: OperationTimes) -> OperationTimes:
-    """What a device's own points say of kernels by themselves, as they run among others."""
+def _in_step(asked: Asked, times: OperationTimes) -> OperationTimes:
+    """What a device's own points say of operations by themselves, as they run among others."""
     import numpy as np
 
-    return replace(times, seconds=times.seconds * np.where(times.calibrated, IN_STEP, 1.0))
+    processor = asked.limits.is_cpu
+    factor = _PROCESSOR if processor else asked.pace.factor
+    among = factor * times.seconds + (0.0 if processor else asked.pace.gap_s)
+    return replace(times, seconds=np.where(times.calibrated, among, times.seconds))
 
 
 def _power(asked: Asked, times: OperationTimes, busy_s: float, tier: Tier) -> Ranged | None:
-    """By the kernels' own watts where a calibration read them, else by the load."""
+    """By what kernels draw where a calibration read it, else by the load."""
     idle_w, own = asked.idle_w, asked.predictor.own
-    if own is not None and idle_w is not None:
-        known = [own.watts(kind_of(work), work.dtype) for work in asked.works]
-        parts = [
-            (float(seconds), watts)
-            for seconds, watts in zip(times.seconds, known, strict=True)
-            if watts is not None
-        ]
-        if len(parts) == len(known):
-            return measured_power(asked.device, idle_w, parts, busy_s)
+    rates = own.energy_rates if own is not None else None
+    if rates is not None and idle_w is not None:
+        alone_s = asked.predictor.times(asked.works).seconds  # in gaps nothing runs
+        above_j = rates.above_idle_j(asked.works, alone_s)
+        return measured_power(asked.device, idle_w, above_j, busy_s)
     return power_of(asked.device, idle_w, _load(times, busy_s), tier)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainload.predict.curves import Curves, Said, is_product, kind_of
 from trainload.predict.features import place
 from trainload.predict.limits import usable_dtype
+from trainload.predict.work import LEAST_KERNEL_S
 
 if TYPE_CHECKING:
     from trainload.predict.limits import Limits
@@ -215,6 +216,6 @@ def _constant(count: int, residual: float, spread: float) -> Said:
     return Said(
         residual=np.full(count, residual),
         spread=np.full(count, spread),
-        floor_s=4e-6,
+        floor_s=LEAST_KERNEL_S,
         exact=False,
     )
