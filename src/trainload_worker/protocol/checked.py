@@ -358,7 +358,7 @@ def _check_together(item: Any, values: Sequence[Any]) -> Optional[typing.Tuple[A
         return tuple(values)
     given = [one for one in values if one is not None] if optional else values
     # Beyond this a whole number is no float, and no bound of ours.
-    if given and not (-_LARGEST < min(given) and max(given) < _LARGEST):
+    if given and not (min(given) > -_LARGEST and max(given) < _LARGEST):
         return None
     if float in kinds and not all(map(math.isfinite, given)):
         return None  # comparisons pass over what is no number
@@ -371,7 +371,7 @@ def _check_together(item: Any, values: Sequence[Any]) -> Optional[typing.Tuple[A
 
 @lru_cache(maxsize=None)
 def _plain_of(item: Any) -> typing.Tuple[Any, Optional[Bounds], bool]:
-    """The plain type of a list's items, their bounds, whether they may be missing; None: no such."""
+    """The plain type of a list's items, or None, their bounds, and whether one may be missing."""
     base, bounds = _unwrap(item)
     optional = False
     if typing.get_origin(base) in _UNIONS:

@@ -61,6 +61,8 @@ class Steps:
         whole = batch_size or FREE_BATCH
         self._base = max(1, whole // 2)
         self._python = python
+        self.in_workers = python is not None
+        """Whether other processes trace, and this one is not forked for it."""
         self._limit_s = limit_s
         self._show = show
         self._traced: dict[tuple[Key, int], Traced | TrainloadError] = {}
