@@ -155,6 +155,9 @@ def predict(
         if predicted.step is None:
             raise UsageError(f"--measure: no time is predicted here: {predicted.missing}")
         keep(predicted, source)
+        from trainload.run.calibration.quiet import find_disturbance_here
+
+        disturbed = find_disturbance_here()
         seconds = run_steps(
             source,
             choice,
@@ -164,7 +167,9 @@ def predict(
             out=out,
             show=show,
         )
-        measured = Measured(here=here, predicted=predicted, seconds=seconds)
+        measured = Measured(
+            here=here, predicted=predicted, seconds=seconds, disturbed=disturbed
+        )
         found = [apply_measured(one, measured) for one in found]
     elif history is not None:
         found = [correct(one, Path(history)) for one in found]

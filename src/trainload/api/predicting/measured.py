@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from trainload.api.predicting.result import Prediction
     from trainload.estimate.counts.answer import StepChoice
 
+_BUSY = (
+    "the machine was not free when steps were measured: {seen}; they may have taken longer than "
+    "they do alone"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
@@ -28,6 +33,8 @@ class Measured:
     """Of the device here, one of it, by the model alone."""
     seconds: tuple[float, ...]
     """Of each step after warm-up."""
+    disturbed: tuple[str, ...] = ()
+    """What else kept the machine busy when they began, a line each."""
 
     @property
     def median_s(self) -> float:
@@ -79,6 +86,8 @@ def apply_measured(done: Prediction, measured: Measured) -> Prediction:
     predicted = measured.predicted.step
     if done.step is None or predicted is None:
         return done
+    if measured.disturbed:
+        done = replace(done, warning=_BUSY.format(seen="; ".join(measured.disturbed)))
     took, said = render_seconds(measured.median_s), render_seconds(predicted.step_s.value)
     name, many = measured.here.device.name, len(measured.seconds)
     if done.device.name == name and done.count == 1:
