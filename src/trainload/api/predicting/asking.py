@@ -167,9 +167,7 @@ def predict(
             out=out,
             show=show,
         )
-        measured = Measured(
-            here=here, predicted=predicted, seconds=seconds, disturbed=disturbed
-        )
+        measured = Measured(here=here, predicted=predicted, seconds=seconds, disturbed=disturbed)
         found = [apply_measured(one, measured) for one in found]
     elif history is not None:
         found = [correct(one, Path(history)) for one in found]

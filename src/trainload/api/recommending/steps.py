@@ -169,7 +169,7 @@ class Steps:
                 events = accumulate(events)
             inside = remembered(_memory_of(key[0]).temporaries_of)
             free = replay_trace(events, inside)
-            self._least[where] = needed_bytes(events, inside, free, within=NEEDED_WITHIN)
+            self._least[where] = needed_bytes(free, within=NEEDED_WITHIN)
         return self._least[where]
 
     def ram(self, key: Key, size: int) -> Span:
