@@ -200,9 +200,11 @@ def test_predictions_are_kept_and_past_runs_correct_them(make_run, tmp_path):
 
 
 @TORCH
-def test_steps_measured_here_rescale_the_others(processor, tmp_path):
+def test_steps_measured_here_rescale_the_others(processor, tmp_path, monkeypatch):
     if read_machine().accelerators:
         pytest.skip("a run here takes the GPU")
+    seen = "the host's cores are at 80.0 % load"
+    monkeypatch.setattr("trainload.run.calibration.quiet.find_disturbance", lambda *_: (seen,))
     found = trainload.predict("mlp", device=["t4", CPU], batch_size=16, measure=6)
     rows = {one.device.name: one for one in found}
     here, other = rows[CPU], rows["t4"]
@@ -212,6 +214,8 @@ def test_steps_measured_here_rescale_the_others(processor, tmp_path):
     assert other.step_s.value == pytest.approx(factor * before.value)
     assert other.step.tier == "datasheet" and f"rescaled by {factor:.3g}" in other.step.why
     assert other.step_s.high / other.step_s.low > before.high / before.low
+    assert seen in here.to_json()["warning"] and "  warning: the machine" in here.to_text()
+    assert found.to_text().count(seen) == 1, "one line for all devices"
     (run,) = (tmp_path / "runs").iterdir()
     said = load_prediction(run)
     assert said.device == CPU and said.tier != "measured here", "the run has what the model said"

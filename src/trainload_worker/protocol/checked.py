@@ -153,13 +153,9 @@ def to_json(value: Any) -> Any:
 
 
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_PLAIN: Mapping[Any, set[type]] = {
-    int: {int},
-    float: {float},
-    str: {str},
-    Optional[float]: {float, type(None)},
-}
+_PLAIN: Mapping[Any, set[type]] = {int: {int}, float: {int, float}, str: {str}}
 """Items that need no look one by one where the types are right."""
+_LARGEST = 1e300
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -228,9 +224,9 @@ class _Reader:
                 self.check(i, v, f"{path}[{n}]") for n, (i, v) in enumerate(zip(inner, value))
             )
         item = inner[0]
-        plain = _PLAIN.get(item)
-        if plain and set(map(type, value)) <= plain and _all_finite(value, plain):
-            return tuple(value)  # long lists of numbers, the usual case
+        whole = _check_together(item, value)  # long lists of numbers, the usual case
+        if whole is not None:
+            return whole
         found = []
         for position, one in enumerate(value):
             try:
@@ -350,8 +346,40 @@ def _choosing(members: Sequence[Any]) -> set[str]:
     return set.intersection(*named)
 
 
-def _all_finite(values: Sequence[Any], kinds: set[type]) -> bool:
-    return float not in kinds or all(map(math.isfinite, filter(None, values)))
+def _check_together(item: Any, values: Sequence[Any]) -> Optional[typing.Tuple[Any, ...]]:
+    """The items where all are plain and within their bounds; None where each needs its own look."""
+    base, bounds, optional = _plain_of(item)
+    kinds = set(map(type, values))
+    if optional:
+        kinds.discard(type(None))
+    if base is None or not kinds <= _PLAIN[base]:
+        return None
+    if base is str:
+        return tuple(values)
+    given = [one for one in values if one is not None] if optional else values
+    # Beyond this a whole number is no float, and no bound of ours.
+    if given and not (min(given) > -_LARGEST and max(given) < _LARGEST):
+        return None
+    if float in kinds and not all(map(math.isfinite, given)):
+        return None  # comparisons pass over what is no number
+    if bounds and given and (bounds.complaint(min(given)) or bounds.complaint(max(given))):
+        return None
+    if base is float and int in kinds:
+        return tuple([None if one is None else float(one) for one in values])
+    return tuple(values)
+
+
+@lru_cache(maxsize=None)
+def _plain_of(item: Any) -> typing.Tuple[Any, Optional[Bounds], bool]:
+    """The plain type of a list's items, or None, their bounds, and whether one may be missing."""
+    base, bounds = _unwrap(item)
+    optional = False
+    if typing.get_origin(base) in _UNIONS:
+        members = [one for one in typing.get_args(base) if one is not type(None)]
+        optional = len(members) < len(typing.get_args(base))
+        if len(members) == 1:
+            base, bounds = _unwrap(members[0])
+    return (base if base in _PLAIN else None), bounds, optional
 
 
 def _unwrap(annotation: Any) -> tuple[Any, Bounds | None]:

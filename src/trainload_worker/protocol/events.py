@@ -318,6 +318,9 @@ class OpTraceSaved:
     steps: int
     operations: int
     notes: Tuple[str, ...] = ()
+    alike: Optional[Tuple[Tuple[int, int], Tuple[int, int]]] = None
+    """Capabilities whose step is the same: from the first on, below the second; None: only the
+    one that was asked for."""
     KIND: ClassVar[str] = "op_trace"
 
 

@@ -84,7 +84,7 @@ def test_the_contents_sum_to_the_peak_and_the_need_lies_between(events):
     assert sum(found.peak.by_category.values()) == found.peak.total_bytes
     layers = sum(found.peak.activations_by_layer.values())
     assert layers == found.peak.by_category["activations"]
-    least = needed_bytes(events, inside, found)
+    least = needed_bytes(found)
     assert found.peak_allocated_bytes <= least <= found.peak_reserved_bytes
     assert goes_through(events, inside, found.peak_reserved_bytes)
     assert max((p.peak_bytes for p in found.curve), default=0) <= found.peak_allocated_bytes

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from trainload.api.estimating.tracing import Traced, Tracing
     from trainload.estimate.counts.answer import StepChoice
     from trainload.estimate.memory.device import DeviceMemory
-    from trainload.estimate.memory.op_trace import Event
     from trainload.hardware.catalogue import Device
 
 SCRIPT_DECIDES = (
@@ -34,26 +33,29 @@ LIBRARIES_UNKNOWN = (
 
 
 class KnownTraces:
-    """Traces of one step by whose choices it makes: devices of one capability share theirs."""
+    """Traces of one step: devices whose capabilities make the same choices share theirs."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, tuple[int, int]], Traced] = {}
+        self._found: list[tuple[str, Traced]] = []
 
     def trace(self, question: MemoryQuestion, tracing: Tracing) -> Traced:
         """The step as the question's device would do it; traced where it was not yet."""
         from trainload.api.estimating.tracing import TraceJob
 
-        memory = question.memory
-        key = memory.target, memory.capability
-        if key not in self._found:
+        found = self.find(question.memory)
+        if found is None:
             job = TraceJob(step=question.source.step(question.choice))
-            self._found[key] = tracing.trace(job, "the step")
-        return self._found[key]
+            found = tracing.trace(job, "the step")
+            self._found.append((question.memory.target, found))
+        return found
 
-    def events(self, memory: DeviceMemory) -> tuple[Event, ...] | None:
-        """Events of the step as such a device would do it; None where it was not traced."""
-        found = self._found.get((memory.target, memory.capability))
-        return None if found is None else found.events
+    def find(self, memory: DeviceMemory) -> Traced | None:
+        """The step as such a device would do it; None where it was not traced."""
+        for target, one in self._found:
+            first, beyond = one.alike
+            if target == memory.target and first <= memory.capability < beyond:
+                return one
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,6 +46,8 @@ class Traced:
     parameters: int
     notes: tuple[str, ...]
     elapsed_s: float
+    alike: tuple[tuple[int, int], tuple[int, int]]
+    """Capabilities of GPUs whose step is the same: from the first on, below the second."""
 
 
 class Tracing:
@@ -112,6 +114,7 @@ class Tracing:
             parameters=sum(layer.parameters for layer in trace.layers),
             notes=tuple(dict.fromkeys((*result.notes, *trace.notes))),
             elapsed_s=result.elapsed_s,
+            alike=result.alike,
         )
 
     def _trace(self, job: TraceJob, folder: Path, show: Show) -> OpTraceResult:

@@ -155,7 +155,7 @@ def _judged(
 ) -> Alternative:
     inside, room = remembered(asked.device.temporaries_of), asked.device.room
     free = replay_trace(events, inside)
-    least = needed_bytes(events, inside, free)
+    least = needed_bytes(free)
     chance = chance_of_running_out(least, room)
     before = asked.estimate
     held_gain = before.allocated_bytes.value_bytes - free.peak_allocated_bytes
@@ -206,7 +206,7 @@ def _find_largest(
 
     def surely(events: Sequence[Event]) -> bool:
         known = remembered(inside)
-        return needed_bytes(events, known, replay_trace(events, known)) <= most
+        return needed_bytes(replay_trace(events, known)) <= most
 
     def traced(batch: int) -> bool | None:
         try:

@@ -25,7 +25,7 @@ from trainload.api.predicting.recorded import find_recorded
 from trainload.api.predicting.result import Length, Prediction, Predictions, rank_predictions
 from trainload.api.predicting.stepping import PRECISIONS, predict_one
 from trainload.checked import Bounds, check_value, suggest
-from trainload.errors import MissingPart, UsageError
+from trainload.errors import UsageError
 from trainload.estimate.counts.answer import StepChoice
 from trainload.estimate.memory.device import find_device_memory
 from trainload.hardware.catalogue import Device
@@ -94,7 +94,9 @@ def predict(
     TrainloadError where something cannot be meant or the user's own code cannot be traced. A
     device that lacks a figure, and a step that does not fit, have no time; `missing` says why.
     """
-    _check_parts()
+    from trainload.api.predicting.predictors import begin_predictors, check_parts
+
+    check_parts("predictions")
     recorded = find_recorded(what)
     if recorded is not None:
         source: Source = recorded.source
@@ -122,9 +124,8 @@ def predict(
     if measure is not None:
         check_measurable(source, chosen)
         here = find_here(devices)
-    from trainload.api.predicting.predictors import Predictors
-
-    interpreter, known, predictors = _interpreter(source, python), KnownTraces(), Predictors()
+    interpreter, known = _interpreter(source, python), KnownTraces()
+    predictors = begin_predictors(beside=interpreter is not None)
 
     def ask(one: Device, together: int) -> Prediction:
         question = MemoryQuestion(
@@ -154,6 +155,9 @@ def predict(
         if predicted.step is None:
             raise UsageError(f"--measure: no time is predicted here: {predicted.missing}")
         keep(predicted, source)
+        from trainload.run.calibration.quiet import find_disturbance_here
+
+        disturbed = find_disturbance_here()
         seconds = run_steps(
             source,
             choice,
@@ -163,7 +167,7 @@ def predict(
             out=out,
             show=show,
         )
-        measured = Measured(here=here, predicted=predicted, seconds=seconds)
+        measured = Measured(here=here, predicted=predicted, seconds=seconds, disturbed=disturbed)
         found = [apply_measured(one, measured) for one in found]
     elif history is not None:
         found = [correct(one, Path(history)) for one in found]
@@ -215,14 +219,3 @@ def _length(
     each: int = check_value(_Many, examples, "examples")
     turns: int = check_value(_Many, 1 if epochs is None else epochs, "epochs")
     return Length(steps=math.ceil(each / (batch * count)) * turns, epochs=turns)
-
-
-def _check_parts() -> None:
-    """Calibrations are searched with numpy and scipy, of the reports' part."""
-    try:
-        import numpy  # noqa: F401
-        import scipy.spatial  # noqa: F401
-    except ImportError as error:
-        raise MissingPart(
-            f"predictions need {error.name}: pip install 'trainload[report]'"
-        ) from None

@@ -48,6 +48,7 @@ def prediction_document(done: Prediction) -> dict[str, Any]:
         "nearest_calibrations": [] if step is None else list(step.nearest),
         "why": None if step is None else step.why,
         "missing": done.missing,
+        "warning": done.warning,
         "bound": None if step is None else step.bound,
         "limit": None if step is None else step.limit,
         "device_s": None if step is None else step.device_s,

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from trainload.api.predicting.result import Prediction
     from trainload.estimate.counts.answer import StepChoice
 
+_BUSY = (
+    "the machine was not free when steps were measured: {seen}; they may have taken longer than "
+    "they do alone"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
@@ -28,6 +33,8 @@ class Measured:
     """Of the device here, one of it, by the model alone."""
     seconds: tuple[float, ...]
     """Of each step after warm-up."""
+    disturbed: tuple[str, ...] = ()
+    """What else kept the machine busy when they began, a line each."""
 
     @property
     def median_s(self) -> float:
@@ -79,11 +86,13 @@ def apply_measured(done: Prediction, measured: Measured) -> Prediction:
     predicted = measured.predicted.step
     if done.step is None or predicted is None:
         return done
+    warning = _BUSY.format(seen="; ".join(measured.disturbed)) if measured.disturbed else None
     took, said = render_seconds(measured.median_s), render_seconds(predicted.step_s.value)
     name, many = measured.here.device.name, len(measured.seconds)
     if done.device.name == name and done.count == 1:
         why = f"median of {many} steps that were run here; the model alone says {said}"
-        return replace(done, step=take_measured(done.step, measured.seconds, why))
+        step = take_measured(done.step, measured.seconds, why)
+        return replace(done, step=step, warning=warning)
     factor = measured.median_s / predicted.step_s.value
     why = (
         f"rescaled by {factor:.3g}: {many} steps on {name} here took {took} where {said} is "
@@ -92,4 +101,5 @@ def apply_measured(done: Prediction, measured: Measured) -> Prediction:
     alike = (done.device.kind == "CPU") == (measured.here.device.kind == "CPU")
     if not alike:
         why += ", and wider, as one is a processor and one is not"
-    return replace(done, step=rescale(done.step, predicted, measured.median_s, why, alike=alike))
+    step = rescale(done.step, predicted, measured.median_s, why, alike=alike)
+    return replace(done, step=step, warning=warning)

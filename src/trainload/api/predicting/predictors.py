@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from trainload.api.predicting.devices import find_known
-from trainload.errors import UnknownHardware
+from trainload.errors import MissingPart, UnknownHardware
 from trainload.hardware.calibrations import load_calibrations
 from trainload.predict.curves import Curves
 from trainload.predict.limits import limits_of
@@ -13,7 +15,7 @@ from trainload.predict.step import Asked
 from trainload.predict.transfer import Predictor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from trainload.hardware.catalogue import Device
     from trainload.predict.limits import Limits
@@ -57,6 +59,33 @@ class Predictors:
             mine = None if own is None else Curves(own, limits)
             self._known[device.name] = Predictor(limits, mine, others)
         return self._known[device.name]
+
+
+def check_parts(answers: str) -> None:
+    """MissingPart where numpy or scipy is not installed: with them calibrations are searched."""
+    for name in ("numpy", "scipy"):
+        if find_spec(name) is None:
+            raise MissingPart(f"{answers} need {name}: pip install 'trainload[report]'")
+
+
+def begin_predictors(*, beside: bool) -> Callable[[], Predictors]:
+    """What gives the predictors; `beside`: a thread makes them while a worker traces.
+
+    Not where this process is to be forked: a fork would lack that thread and hold its locks.
+    """
+    if not beside:
+        made = _ready_predictors()
+        return lambda: made
+    pool = ThreadPoolExecutor(1)
+    making = pool.submit(_ready_predictors)
+    pool.shutdown(wait=False)
+    return making.result
+
+
+def _ready_predictors() -> Predictors:
+    import scipy.spatial  # noqa: F401 - curves are trees of it, and it takes its time
+
+    return Predictors()
 
 
 def _known_limits(name: str) -> Limits | None:

@@ -46,6 +46,8 @@ class Prediction:
     memory: MemoryAnswer
     step: StepPrediction | None
     missing: str | None
+    warning: str | None = None
+    """What kept the machine busy while steps were measured on it; None where nothing did."""
     cost: Cost | Lacking | None = None
     """Of the whole training, by instance; the reason where it is not known."""
     emission: Emission | Lacking | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -30,19 +30,20 @@ def predict_one(
     count: int,
     length: Length | None,
     bus: float | None,
-    predictors: Predictors,
+    predictors: Callable[[], Predictors],
 ) -> Prediction:
     """What the model says of one device; its step is missing, with the reason, where it cannot."""
     memory = answer_memory(question)
-    events = question.known.events(question.memory)
+    ready = predictors()
+    traced = question.known.find(question.memory)
     script = isinstance(question.source, ScriptSource)
     missing = memory.missing or _lacking(device, precision)
     step = None
     estimate = memory.estimate
     if missing is None and estimate is not None and estimate.verdict == "does not fit":
         missing = "the step does not fit, so it has no time"
-    if missing is None and events is not None:
-        step, missing = _step(device, events, precision, (count, bus), memory, predictors)
+    if missing is None and traced is not None:
+        step, missing = _step(device, traced.events, precision, (count, bus), memory, ready)
     return Prediction(
         title=question.source.title,
         choice=None if script else question.choice,

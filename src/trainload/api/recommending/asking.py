@@ -14,12 +14,13 @@ from trainload.api.estimating.asking import LIMIT_S
 from trainload.api.estimating.sources import ModuleSource, ScriptSource, Source, find_source
 from trainload.api.estimating.study import choose_optimizer
 from trainload.api.predicting.costs import Terms, find_terms
+from trainload.api.predicting.predictors import check_parts
 from trainload.api.predicting.recorded import find_recorded
 from trainload.api.predicting.stepping import PRECISIONS
 from trainload.api.recommending.candidates import Candidates, find_candidates
 from trainload.api.recommending.result import Recommended
 from trainload.checked import Bounds, check_value, suggest
-from trainload.errors import MissingPart, UsageError
+from trainload.errors import UsageError
 from trainload.predict.money import Lacking, list_offers
 from trainload.recommend.types import OBJECTIVES, Demand, Objective, Unfit
 
@@ -91,7 +92,7 @@ def recommend(
     TrainloadError where something cannot be meant or the code cannot be traced. Demands that
     nothing keeps to are an answer: `choices` is empty and `nearest` says what misses least.
     """
-    check_parts()
+    check_parts("recommendations")
     recorded = find_recorded(what)
     if recorded is not None:
         source: Source = recorded.source
@@ -348,14 +349,3 @@ def interpreter_of(source: Source, python: str | None) -> str | None:
     from trainload.run import ready_interpreter
 
     return ready_interpreter("torch", python)
-
-
-def check_parts() -> None:
-    """Predictions search calibrations with numpy and scipy, of the reports' part."""
-    try:
-        import numpy  # noqa: F401
-        import scipy.spatial  # noqa: F401
-    except ImportError as error:
-        raise MissingPart(
-            f"recommendations need {error.name}: pip install 'trainload[report]'"
-        ) from None

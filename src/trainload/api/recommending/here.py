@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from trainload.api.estimating.asking import LIMIT_S
 from trainload.api.estimating.sources import find_source
 from trainload.api.estimating.study import choose_optimizer
+from trainload.api.predicting.predictors import check_parts
 from trainload.api.predicting.recorded import find_recorded
-from trainload.api.recommending.asking import check_parts, interpreter_of
+from trainload.api.recommending.asking import interpreter_of
 from trainload.api.recommending.candidates import find_candidates
 from trainload.errors import TrainloadError
 from trainload.hardware.clusters import read_clusters
@@ -79,7 +80,7 @@ def recommend_here(
     """
     from trainload.api.recommending.steps import Steps
 
-    check_parts()
+    check_parts("recommendations")
     machine = machine or read_machine()
     around = surroundings or read_surroundings(Path.cwd())
     recorded = find_recorded(what)

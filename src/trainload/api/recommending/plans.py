@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trainload.api.predicting.predictors import Predictors
+from trainload.api.predicting.predictors import begin_predictors
 from trainload.api.recommending.costs import cost_of
 from trainload.api.recommending.steps import OWN, Key, Steps
 from trainload.errors import TrainloadError, UsageError
@@ -85,7 +85,7 @@ class Planner:
         self._steps = steps
         self._training = training
         self._terms = terms
-        self._predictors = Predictors()
+        self._predictors = begin_predictors(beside=steps.in_workers)
         self._host: Target = "cpu"
         self.recomputes = False
         """Whether blocks may be recomputed where nothing else fits: that takes further traces."""
@@ -282,7 +282,7 @@ class Planner:
         if lacking:
             raise UsageError(f"its entry states no peak in {', '.join(sorted(lacking))}")
         asked = replace(
-            self._predictors.ask(works, device, limits),
+            self._predictors().ask(works, device, limits),
             count=count,
             gradient_bytes=4.0 * self._steps.parameters,
         )

@@ -61,6 +61,8 @@ class Steps:
         whole = batch_size or FREE_BATCH
         self._base = max(1, whole // 2)
         self._python = python
+        self.in_workers = python is not None
+        """Whether other processes trace, and this one is not forked for it."""
         self._limit_s = limit_s
         self._show = show
         self._traced: dict[tuple[Key, int], Traced | TrainloadError] = {}
@@ -167,7 +169,7 @@ class Steps:
                 events = accumulate(events)
             inside = remembered(_memory_of(key[0]).temporaries_of)
             free = replay_trace(events, inside)
-            self._least[where] = needed_bytes(events, inside, free, within=NEEDED_WITHIN)
+            self._least[where] = needed_bytes(free, within=NEEDED_WITHIN)
         return self._least[where]
 
     def ram(self, key: Key, size: int) -> Span:

@@ -138,7 +138,7 @@ def estimate_memory(
     """The memory of the traced step, and whether that fits the room."""
     inside = remembered(temporaries_of)
     free = replay_trace(events, inside)
-    least = needed_bytes(events, inside, free)
+    least = needed_bytes(free)
     spread = room.spread
     allocated = spread.around(free.peak_allocated_bytes, spread.allocated)
     # No device reserves less than is held.

@@ -41,6 +41,9 @@ STRIDES = 8
 """In which the need is looked for from above."""
 NOTHING = Temporaries()
 TemporariesOf = Callable[[Operation], Temporaries]
+Act = tuple[Hashable, int | None, bool]
+"""A key, the bytes that are held under it or None where it is freed, and whether the step goes on
+where they cannot be held."""
 
 
 def remembered(temporaries_of: TemporariesOf) -> TemporariesOf:
@@ -95,6 +98,8 @@ class Replay:
     peak: PeakContents
     failure: OutOfMemory | None
     retries: int
+    acts: tuple[Act, ...]
+    """What the allocator was asked for, in order."""
 
 
 def replay_trace(
@@ -113,6 +118,7 @@ def replay_trace(
         peak=_contents(events, temporaries_of, capacity_bytes, run.peak_hold),
         failure=run.failure,
         retries=run.allocator.retries,
+        acts=tuple(run.acts),
     )
 
 
@@ -137,25 +143,40 @@ def thin_curve(curve: Sequence[CurvePoint], most: int) -> tuple[CurvePoint, ...]
 
 
 def needed_bytes(
-    events: Sequence[Event], temporaries_of: TemporariesOf, free: Replay, *, within: float = 0.005
+    free: Replay,
+    *,
+    within: float = 0.005,
 ) -> int:
     """The capacity from which on the steps go through: cached segments are given back when full.
 
+    `free` is their replay without a bound; what it asked for is asked again with ever less memory.
     Between the peak of what is held and that of what is reserved without a bound. With less, steps
     may still go through here and there: other capacities put other blocks beside each other.
     """
     low, high = free.peak_allocated_bytes, free.peak_reserved_bytes
     stride = max((high - low) // STRIDES, int(within * high), 1 << 20)
-    while high - stride > low and goes_through(events, temporaries_of, high - stride):
+    while high - stride > low and _goes_on(free.acts, high - stride):
         high -= stride
     low = max(low, high - stride)
     while high - low > max(within * high, 1 << 20):
         middle = (low + high) // 2
-        if goes_through(events, temporaries_of, middle):
+        if _goes_on(free.acts, middle):
             high = middle
         else:
             low = middle
     return high
+
+
+def _goes_on(acts: Sequence[Act], capacity_bytes: int) -> bool:
+    allocator = CachingAllocator(capacity_bytes)
+    allocate, free, holds = allocator.allocate, allocator.free, allocator.holds
+    for key, size, spared in acts:
+        if size is None:
+            if holds(key):
+                free(key)
+        elif allocate(key, size) is not None and not spared:
+            return False
+    return True
 
 
 class _Run:
@@ -175,6 +196,7 @@ class _Run:
         self.curve: list[CurvePoint] = []
         self.failure: OutOfMemory | None = None
         self.operation: Operation | None = None
+        self.acts: list[Act] = []
         self.holds = 0
         self.peak_hold = 0
         """How many allocations had been made when most was held."""
@@ -192,7 +214,7 @@ class _Run:
                     if not self._hold(event.storage, event.size_bytes, _category(event)):
                         return
                 elif isinstance(event, Free):
-                    self.allocator.free(event.storage)
+                    self._free(event.storage)
 
     def _operate(self, operation: Operation, outputs: Sequence[Allocation]) -> bool:
         self._fullest = self.allocator.allocated_bytes
@@ -242,27 +264,33 @@ class _Run:
         for at, step in enumerate(steps):
             key: Hashable = "inside", step.number
             if step.kind == "take":
-                if self._hold(key, step.size_bytes, "workspaces"):
+                spared = spare and _is_brief(steps, at)
+                if self._hold(key, step.size_bytes, "workspaces", spared=spared):
                     taken.add(key)
-                elif not (spare and self.failure is not None and _is_brief(steps, at)):
+                elif not (spared and self.failure is not None):
                     return False
                 self.failure = None
             elif step.kind == "give":
                 if key in taken:
                     taken.discard(key)
-                    self.allocator.free(key)
+                    self._free(key)
             elif step.number < len(places):
                 made = waiting.pop(places[step.number].storage, None)
                 if made is not None and not self._hold_all([made]):
                     return False
         for left in taken:
-            self.allocator.free(left)
+            self._free(left)
         return True
 
     def _hold_all(self, outputs: Sequence[Allocation]) -> bool:
         return all(self._hold(o.storage, o.size_bytes, _category(o)) for o in outputs)
 
-    def _hold(self, key: Hashable, size: int, _category: Category) -> bool:
+    def _free(self, key: Hashable) -> None:
+        self.acts.append((key, None, False))
+        self.allocator.free(key)
+
+    def _hold(self, key: Hashable, size: int, _category: Category, *, spared: bool = False) -> bool:
+        self.acts.append((key, size, spared))
         self.failure = self.allocator.allocate(key, size)
         self.holds += 1
         held = self.allocator.allocated_bytes
@@ -287,10 +315,10 @@ class _RunToPeak(_Run):
         self.notes: dict[Hashable, tuple[Category, str]] = {}
         self._until = until
 
-    def _hold(self, key: Hashable, size: int, category: Category) -> bool:
+    def _hold(self, key: Hashable, size: int, category: Category, *, spared: bool = False) -> bool:
         layer = self.operation.layer if self.operation is not None else None
         self.notes[key] = category, layer or ""
-        return super()._hold(key, size, category) and self.holds < self._until
+        return super()._hold(key, size, category, spared=spared) and self.holds < self._until
 
 
 def _contents(

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
         @property
         def missing(self) -> str | None: ...
         @property
+        def warning(self) -> str | None: ...
+        @property
         def examples_per_s(self) -> Ranged | None: ...
         @property
         def training_s(self) -> Ranged | None: ...
@@ -114,6 +116,7 @@ def render_predictions(found: Sequence[Predicted]) -> str:
     for text in why:
         names = [one.device.name for one in found if one.step and one.step.why == text]
         lines.append(f"  {', '.join(names)}: {text}")
+    lines += [f"  warning: {text}" for text in dict.fromkeys(one.warning for one in found) if text]
     reasons = dict.fromkeys(one.cost.reason for one in found if isinstance(one.cost, Lacking))
     lines += [f"  money is missing: {text}" for text in reasons if text not in missing]
     lines.append("  ranges hold the truth in 19 of 20 cases")
@@ -164,6 +167,8 @@ def _rests_on(done: Predicted, step: StepPrediction) -> list[str]:
         f"the host dispatches in {render_seconds(step.host_s)}; "
         f"most time is held by {_LIMITS[step.limit]}",
     ]
+    if done.warning is not None:
+        lines.insert(2, f"  warning: {done.warning}")
     if done.count > 1:
         lines.append(f"  exchange of gradients adds {render_seconds(step.exchange_s)} a step")
     if step.utilisation is not None:

@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable
 
 from trainload.errors import SettingError
-from trainload.run.calibration.power import PowerLog
-from trainload.run.calibration.target import CalibrationTarget
+from trainload.hardware import read_machine
+from trainload.run.calibration.power import PowerLog, open_power_log
+from trainload.run.calibration.target import CalibrationTarget, choose_target
 from trainload.run.settle import read_load
 from trainload.units import render_bytes, render_percent
 
@@ -40,6 +41,16 @@ def find_disturbance(
     if throttled is not None:
         found.append(f"the device is {throttled}")
     return tuple(found)
+
+
+def find_disturbance_here() -> tuple[str, ...]:
+    """The same of the device that a run takes here: the first GPU or, without one, the CPU."""
+    target = choose_target(None, read_machine())
+    log = open_power_log(target)
+    try:
+        return find_disturbance(target, log)
+    finally:
+        log.close()
 
 
 class OthersLoad:

@@ -108,6 +108,8 @@ class OpTraceResult:
     operations: int
     elapsed_s: float
     notes: tuple[str, ...]
+    alike: tuple[tuple[int, int], tuple[int, int]]
+    """Capabilities whose step is the same: from the first on, below the second."""
 
 
 def parse_build(text: str, **options: Any) -> BuildFunction:
@@ -172,6 +174,8 @@ def follow_op_trace(
         operations=done.operations,
         elapsed_s=time.monotonic() - start_s,
         notes=done.notes,
+        alike=done.alike
+        or (request.capability, (request.capability[0], request.capability[1] + 1)),
     )
 
 

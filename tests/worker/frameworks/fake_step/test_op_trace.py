@@ -267,6 +267,23 @@ def test_attention_follows_type_and_capability(folder: Path, name: str, kernel: 
     assert names[f"_scaled_dot_product_{kernel}_attention_backward"] == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "beyond"),
+    [
+        ("residual", [0, 0], [1000, 0]),
+        ("attention", [0, 0], [1000, 0]),
+        ("attention_bf16", [9, 0], [11, 0]),
+        ("attention_ampere", [8, 0], [9, 0]),
+        ("residual_turing", [7, 5], [7, 6]),
+    ],
+)
+def test_a_trace_says_which_capabilities_share_it(
+    folder: Path, name: str, first: list[int], beyond: list[int]
+) -> None:
+    last = json.loads((folder / f"{name}.jsonl").read_text().splitlines()[-1])
+    assert last["alike"] == [first, beyond]
+
+
 def test_a_layout_goes_through_convolutions(folder: Path) -> None:
     _, events = load(folder, "channels_last")
     convolution = next(

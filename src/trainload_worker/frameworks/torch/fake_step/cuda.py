@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 
+from trainload_worker.frameworks.torch.fake_step.capability import Capability
 from trainload_worker.frameworks.torch.fake_step.kernels import choose_kernels
 from trainload_worker.frameworks.torch.fake_step.tensors import CUDA, FakeTensor, open_autograd
 
+_NAME = "a GPU that is not there"
 _MEMORY_BYTES = 80 << 30
 _CUDNN_VERSION = 91900
 _RNN_MODES = {"RNN_RELU": 0, "RNN_TANH": 1, "LSTM": 2, "GRU": 3}
@@ -34,7 +36,7 @@ _ZERO = (
 """Functions of torch.cuda whose answer is 0: the only device, and memory that nobody counts."""
 
 
-def stand_in(capability: tuple[int, int]) -> None:
+def stand_in(capability: Capability) -> None:
     """Makes torch run as on a GPU of that capability; FrameworkError where it cannot."""
     open_autograd()
     _answer_questions(capability)
@@ -69,17 +71,9 @@ def _take_fake_optimizers() -> None:
             found.append(FakeTensor)
 
 
-def _answer_questions(capability: tuple[int, int]) -> None:
+def _answer_questions(capability: Capability) -> None:
     cuda = torch.cuda
     torch._C._set_only_lift_cpu_tensors(True)
-    properties = SimpleNamespace(
-        name="a GPU that is not there",
-        major=capability[0],
-        minor=capability[1],
-        total_memory=_MEMORY_BYTES,
-        multi_processor_count=132,
-        uuid=None,
-    )
     answers: dict[str, Any] = {
         **{name: _saying(None) for name in _DOING_NOTHING},
         **{name: _saying(0) for name in _ZERO},
@@ -87,12 +81,12 @@ def _answer_questions(capability: tuple[int, int]) -> None:
         "is_initialized": lambda: True,
         # Torch's autocast takes bf16 on every GPU; older ones emulate it.
         "is_bf16_supported": lambda including_emulation=True: (
-            including_emulation or capability >= (8, 0)
+            including_emulation or capability.at_least((8, 0))
         ),
         "device_count": lambda: 1,
-        "get_device_name": lambda *_args: properties.name,
-        "get_device_capability": lambda *_args: capability,
-        "get_device_properties": lambda *_args: properties,
+        "get_device_name": _saying(_NAME),
+        "get_device_capability": lambda *_args: capability.tell(),
+        "get_device_properties": lambda *_args: _properties(capability),
         "is_current_stream_capturing": lambda: False,
         "get_arch_list": list,
         "mem_get_info": lambda *_args: (_MEMORY_BYTES, _MEMORY_BYTES),
@@ -119,6 +113,18 @@ def _answer_questions(capability: tuple[int, int]) -> None:
     rnn.get_cudnn_mode = _RNN_MODES.__getitem__
     torch._use_cudnn_rnn_flatten_weight = lambda: True
     _name_devices()
+
+
+def _properties(capability: Capability) -> SimpleNamespace:
+    major, minor = capability.tell()
+    return SimpleNamespace(
+        name=_NAME,
+        major=major,
+        minor=minor,
+        total_memory=_MEMORY_BYTES,
+        multi_processor_count=132,
+        uuid=None,
+    )
 
 
 def _saying(answer: Any) -> Any:

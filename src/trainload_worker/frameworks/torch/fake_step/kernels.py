@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from trainload_worker.frameworks.torch.fake_step.capability import Capability
 from trainload_worker.frameworks.torch.fake_step.recurrent import run_recurrent
 
 aten = torch.ops.aten
@@ -24,7 +25,7 @@ _OWN_KERNELS = ("silu_backward", "mish_backward", "native_channel_shuffle")
 _libraries: list[Any] = []
 
 
-def choose_kernels(capability: tuple[int, int]) -> None:
+def choose_kernels(capability: Capability) -> None:
     """Has composite operations on fake tensors choose as on a GPU of that capability."""
     library = torch.library.Library("aten", "IMPL")
     _libraries.append(library)  # its registrations end with it
@@ -122,7 +123,7 @@ def _recurrent(mode: int) -> Any:
     return run
 
 
-def _attention(capability: tuple[int, int]) -> Any:
+def _attention(capability: Capability) -> Any:
     """attention.cpp: cuDNN first on Hopper and Blackwell, then flash, efficient, math."""
 
     def attend(
@@ -162,9 +163,12 @@ def _attention(capability: tuple[int, int]) -> Any:
 
 
 def choose_attention(
-    query: Any, key: Any, value: Any, mask: Any, capability: tuple[int, int], grouped: bool
+    query: Any, key: Any, value: Any, mask: Any, capability: Capability, grouped: bool
 ) -> str:
-    """The kernel that CUDA takes: cudnn, flash, efficient or math."""
+    """The kernel that CUDA takes: cudnn, flash, efficient or math.
+
+    The capability is asked last, where it decides: other GPUs then share the trace.
+    """
     if query.dim() != 4 or not (query.dtype == key.dtype == value.dtype):
         return "math"
     if mask is not None and mask.requires_grad:
@@ -174,29 +178,31 @@ def choose_attention(
     backends = torch.backends.cuda
     if (
         half
-        and capability[0] in (9, 10)
         and backends.cudnn_sdp_enabled()
         and width % 8 == 0
         and wide % 8 == 0
         and max(width, wide) <= 128
         and query.shape[2] > 1
+        and capability.at_least((9, 0))
+        and not capability.at_least((11, 0))
     ):
         return "cudnn"
     if (
         half
-        and capability >= (8, 0)
         and backends.flash_sdp_enabled()
         and mask is None
         and width == key.shape[-1] == wide <= 256
+        and capability.at_least((8, 0))
     ):
         return "flash"
-    alignment = 8 if half else (4 if capability >= (8, 0) else 1)
+    alignment = 8 if half else 4
     if (
         backends.mem_efficient_sdp_enabled()
         and (half or query.dtype is torch.float32)
         and not grouped
-        and width % alignment == 0
-        and wide % alignment == 0
+        and (
+            width % alignment == wide % alignment == 0 or not (half or capability.at_least((8, 0)))
+        )
     ):
         return "efficient"
     return "math"

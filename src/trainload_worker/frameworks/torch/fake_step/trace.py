@@ -17,6 +17,7 @@ from typing import Any, Iterator
 import torch
 
 from trainload_worker.errors import FrameworkError, WorkerProblem
+from trainload_worker.frameworks.torch.fake_step.capability import Capability
 from trainload_worker.frameworks.torch.fake_step.cuda import stand_in, take_cpu
 from trainload_worker.frameworks.torch.fake_step.dispatch import FakeDispatch
 from trainload_worker.frameworks.torch.fake_step.layers import Layers
@@ -61,6 +62,7 @@ class Tracer:
         self.handed = handed
         """A module and its loss that are here already, in place of the specification's build."""
         self.on_cuda = spec.target == "cuda"
+        self.capability = Capability(spec.capability)
         self.log = OpTraceLog()
         self.layers = Layers()
         self.dispatch = FakeDispatch(
@@ -151,7 +153,7 @@ def trace_step(
     leave_compiler_out()
     tracer = Tracer(spec, events, handed)
     if tracer.on_cuda:
-        stand_in(spec.capability)
+        stand_in(tracer.capability)
     else:
         take_cpu()
     _run_within_limits(tracer)
@@ -160,7 +162,12 @@ def trace_step(
         raise TraceProblem(f"no optimizer step was seen; {MEASURE}")
     tracer.dispatch.notes.extend(_remarks(tracer))
     tracer.log.save(spec.trace_path, _header(tracer))
-    return OpTraceSaved(tracer.steps, tracer.log.operations, tuple(tracer.dispatch.notes))
+    return OpTraceSaved(
+        tracer.steps,
+        tracer.log.operations,
+        tuple(tracer.dispatch.notes),
+        tracer.capability.alike,
+    )
 
 
 def _remarks(tracer: Tracer) -> Iterator[str]:
@@ -171,8 +178,9 @@ def _remarks(tracer: Tracer) -> Iterator[str]:
         values = "1 value was" if len(places) == 1 else f"{len(places)} values were"
         shown = ", ".join(places[:_MOST_PLACES])
         yield f"{values} read from tensors and taken as 1: {shown}{more}"
-    if tracer.on_cuda and tracer.precision == "bf16" and tracer.spec.capability < _OWN_BF16:
-        major, minor = tracer.spec.capability
+    halves = tracer.on_cuda and tracer.precision == "bf16"
+    if halves and not tracer.capability.at_least(_OWN_BF16):
+        major, minor = tracer.capability.tell()
         yield f"a GPU of capability {major}.{minor} has no bf16 arithmetic: torch emulates it"
 
 
