@@ -38,12 +38,14 @@ def calls_of(script):
 
 
 def main(plain, example):
-    assert calls_of(plain) == {}
+    before = calls_of(plain)
+    assert before == {}, before
     assert not Path("runs").exists() and psutil.Process().children() == []
     recorded = runpy.run_path(example)
     recorded["main"]()
     assert len(list(Path("runs").iterdir())) >= 1
-    assert calls_of(plain) == {}
+    after = calls_of(plain)
+    assert after == {}, after
 
 
 main(*sys.argv[1:])
