@@ -25,14 +25,22 @@ RAY_VENV := $(CURDIR)/.venv-ray
 EXPORT_VENV := $(CURDIR)/.venv-exports
 DOCS_VENV := .venv-docs
 EXPORTERS := kaleido==1.5.* mlflow-skinny==3.17.* tensorboard==2.21.* wandb==0.31.* prometheus-client==0.*
-# Environments of trainers that people use, apart from each other: NAME and what pip brings into it.
+# Environments of trainers that people use, apart from each other: what pip brings into NAME, the
+# framework whose environment it is laid over where that one is here already, and what is tested there.
 INTEGRATION_VENVS := $(CURDIR)/.venv-integrations
 INTEGRATIONS := trainers keras jax
+INTEGRATION_PACKAGES := psutil pyyaml polars typer rich pytest pytest-timeout pytest-xdist
 INTEGRATION_trainers := torch lightning==2.6.* transformers==5.* accelerate==1.* optuna==5.*
-INTEGRATION_keras := tensorflow-cpu
+INTEGRATION_keras := tensorflow-cpu keras
 INTEGRATION_jax := jax jaxlib
-INTEGRATION_TESTS := tests/integrations/test_trainers.py tests/run/test_keras_script.py \
+LAID_OVER_trainers := torch
+LAID_OVER_keras := tensorflow
+LAID_OVER_jax := jax
+INTEGRATION_TESTS := tests/integrations/test_trainers.py
+TESTED_trainers := -n 2 -k "not keras and not jax and not plain_loop" \
 	tests/test_examples.py::test_a_script_as_people_write_them_tells_throughput_loss_and_phases
+TESTED_keras := -k keras
+TESTED_jax := -k jax
 WHEEL_TESTS := tests/worker/frameworks/fake_step/test_op_trace.py tests/cli/test_estimate_verb.py \
 	tests/api/estimating tests/api/test_in_process.py tests/worker/frameworks/test_worker_torch.py \
 	tests/worker/frameworks/test_training_torch.py tests/worker/frameworks/test_layers_torch.py
@@ -111,21 +119,28 @@ test-exports:
 		echo "*** THE LIBRARIES COULD NOT BE INSTALLED: NOTHING WAS TESTED WITH THEM ***" >&2; \
 	fi
 
-# Callbacks and scripts with the real trainers, in environments that are made here; one that cannot be
-# had is said and left out.
+# Callbacks and scripts with the real trainers. What `make test` has installed is not fetched again; an
+# environment that cannot be had is said and left out. Limits of time are those of a busy machine.
 test-integrations: $(INTEGRATIONS:%=test-integration-%)
 
 test-integration-%:
 	@home=$(INTEGRATION_VENVS)/$*; \
-	if [ ! -e $$home/.ready ]; then \
+	under=$$(TRAINLOAD_ENVS=$(ENVIRONMENTS) PYTHONPATH=$(CURDIR)/src $(BIN)/python \
+		tests/integrations/laid_over.py $(LAID_OVER_$*) 2>/dev/null); \
+	wanted="$${under:-nothing} $(INTEGRATION_$*)"; \
+	if [ "$$(cat $$home/.ready 2>/dev/null)" != "$$wanted" ]; then \
 		rm -rf $$home; \
-		{ $(PYTHON) -m venv $$home && \
-			$$home/bin/pip install --quiet -c constraints.txt pyyaml scipy $(INTEGRATION_$*) $(WHEEL_PACKAGES) && \
-			touch $$home/.ready; } || rm -rf $$home; \
+		{ if [ -n "$$under" ]; then \
+				$(BIN)/python -m venv --without-pip $$home && \
+				echo "$$under" > "$$(echo $$home/lib/python*/site-packages)/under.pth"; \
+			else $(PYTHON) -m venv $$home; fi && \
+			$$home/bin/python -m pip install --quiet -c constraints.txt $(INTEGRATION_$*) $(INTEGRATION_PACKAGES) && \
+			echo "$$wanted" > $$home/.ready; } || rm -rf $$home; \
 	fi; \
 	if [ -e $$home/.ready ]; then \
 		echo "=== integrations: $* ==="; \
-		TRAINLOAD_ENVS=$$home/envs PYTHONPATH=$(CURDIR)/src $$home/bin/python -m pytest -q -p no:cacheprovider $(INTEGRATION_TESTS); \
+		TRAINLOAD_ENVS=$$home/envs TRAINLOAD_REQUIRES="$(INTEGRATION_$*)" PYTHONPATH=$(CURDIR)/src \
+			$$home/bin/python -m pytest -q -p no:cacheprovider --timeout=1200 --durations=5 $(INTEGRATION_TESTS) $(TESTED_$*); \
 	else \
 		echo "*** THE LIBRARIES OF $* COULD NOT BE INSTALLED: NOTHING WAS TESTED WITH THEM ***" >&2; \
 	fi

@@ -8,7 +8,7 @@ from trainload.integrations.optuna import measured
 
 
 def objective(trial):
-    width = trial.suggest_categorical("width", [16, 1024])
+    width = trial.suggest_categorical("width", [16, 256])
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
                           nn.Linear(width, 1))  # fmt: skip
@@ -28,7 +28,7 @@ def objective(trial):
 
 def main():
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(sampler=optuna.samplers.GridSampler({"width": [16, 1024]}, seed=0))
+    study = optuna.create_study(sampler=optuna.samplers.GridSampler({"width": [16, 256]}, seed=0))
     costed = measured(objective, limit_s=60, price_per_hour=2.5)  # this line
     study.optimize(costed, n_trials=2)
     for trial in study.trials:

@@ -58,7 +58,7 @@ def test_a_story_asks_answers_and_names_its_commands(make_run):
     page = render_story("What does it cost?", "Two questions.", parts)
     assert page.index("1. Will it fit?") < page.index("2. Where?")
     assert "One &lt;of&gt; two." in page and "a &lt;b&gt;\n c" in page
-    assert "<pre>$ trainload estimate x</pre>" in page
+    assert ">$ trainload estimate x</pre>" in page
     assert "−1 GiB" in page and page.count('id="run-1"') == 1
     assert '"full":[{' in page and "default-src 'none'" in page
 
@@ -80,7 +80,7 @@ def demo(monkeypatch):
 def test_the_demo_tells_a_run_and_what_a_verb_printed(demo, tmp_path, capsys):
     pytest.importorskip("torch")
     part = demo.tell_printed("models", "Which models?", "models lenet5")
-    assert part.command == "trainload models lenet5" and part.body.startswith("<pre>")
+    assert part.command == "trainload models lenet5" and part.body.startswith("<pre ")
     assert "$ trainload models lenet5" in capsys.readouterr().out
     with pytest.raises(SystemExit) as ended:
         demo.tell_printed("none", "What?", "models nothing-like-it")

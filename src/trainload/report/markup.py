@@ -19,8 +19,8 @@ def escape(value: Any) -> str:
 
 
 def render_log(text: str) -> str:
-    """Lines that a process printed, for a `pre` element."""
-    return html.escape(clean_text(text, lines=True), quote=True)
+    """Lines as they were printed; where they are too wide, the keyboard scrolls them as well."""
+    return f'<pre tabindex="0">{html.escape(clean_text(text, lines=True), quote=True)}</pre>'
 
 
 def render_frame(page: str, title: str, height_px: int) -> str:

@@ -79,7 +79,7 @@ def render_story(title: str, lead: str, parts: Sequence[StoryPart]) -> str:
 def _section(number: int, part: StoryPart) -> str:
     return (
         f'<section id="{part.name}"><h2>{number}. {escape(part.question)}</h2>'
-        f'<p class="lead">{escape(part.answer)}</p><pre>$ {render_log(part.command)}</pre>'
+        f'<p class="lead">{escape(part.answer)}</p>{render_log(f"$ {part.command}")}'
         f"{part.body}</section>"
     )
 
@@ -147,4 +147,4 @@ def study_tables(many: ManyRuns, found: Comparison) -> str:
 
 def printed_text(text: str) -> str:
     """What a command printed, as it stood on the terminal."""
-    return f"<pre>{render_log(text)}</pre>"
+    return render_log(text)

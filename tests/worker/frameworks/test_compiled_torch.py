@@ -1,6 +1,8 @@
 """Compiled torch models: the modules of their kernels are kept in the code and read back."""
 
+import importlib
 import shutil
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +11,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.framework("torch")
 
 from trainload.api.running import run  # noqa: E402
+from trainload_worker.frameworks.torch import compiled  # noqa: E402
 from trainload_worker.frameworks.torch.compiled import (  # noqa: E402
     read_calls,
     share_out,
@@ -55,6 +58,30 @@ for _ in range(40):
     optimizer.step()
     optimizer.zero_grad()
 """
+
+
+def test_imports_are_waited_for_only_while_graphs_are_followed(monkeypatch, tmp_path):
+    (tmp_path / "late_part.py").write_text("VALUE = 3\n")
+    (tmp_path / "missed_part.py").write_text("VALUE = 4\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(compiled, "_after", compiled._AfterImport())
+    graphs, seen, before = compiled.CompiledGraphs(), [], list(sys.meta_path)
+    graphs._follows = True
+    for name in ("late_part", "missed_part"):
+        compiled._after_import(name, lambda module: seen.append(module.VALUE))
+    graphs.leave()
+    assert sys.meta_path == before
+    importlib.import_module("missed_part")
+    assert seen == []
+    graphs.follow()
+    assert seen == [4] and sys.meta_path != before
+    importlib.import_module("late_part")
+    assert seen == [4, 3]
+    graphs.leave()
+    graphs.leave()
+    assert sys.meta_path == before
+    for name in ("late_part", "missed_part"):
+        monkeypatch.delitem(sys.modules, name)
 
 
 def test_calls_are_read_with_the_modules_in_the_comment_before_them():

@@ -26,7 +26,7 @@ def render_prediction_html(found: Sequence[Predicted]) -> str:
     """The page as text, in the order given; it needs no network and runs no script."""
     head = render_title(found[0], with_device=False)
     table = render_table(
-        TITLES,
+        (TITLES[0], "memory", *TITLES[2:]),
         [render_cells(one) for one in found],
         label="Devices, fastest first",
         numbers=(2, 4, 5, 6, 7),
@@ -49,7 +49,7 @@ def render_prediction_html(found: Sequence[Predicted]) -> str:
 
 
 def _device(one: Predicted) -> str:
-    said = f"<pre>{render_log(render_prediction(one, 0))}</pre>"
+    said = render_log(render_prediction(one, 0))
     layers = ""
     if one.step is not None and one.step.layers:
         rows = layer_cells(one.step, MOST_LAYERS)

@@ -128,5 +128,5 @@ def render_log_tail(view: RunView) -> str:
         return '<p class="quiet">The training process printed nothing.</p>'
     return render_details(
         "The last lines the training process printed",
-        f'<pre tabindex="0">{render_log(tail)}</pre>',
+        render_log(tail),
     )

@@ -59,6 +59,7 @@ class CompiledGraphs:
     def follow(self) -> None:
         """Has every graph compiled from now on carry its modules, and be known here."""
         if self._follows:
+            _after.resume()
             return
         self._follows = True
         _set_cache_tag()
@@ -66,6 +67,10 @@ class CompiledGraphs:
         _after_import("torch._inductor.codegen.triton", _comment_triton_kernels)
         _after_import("torch._inductor.codegen.cpp", _comment_cpp_kernels)
         _after_import("torch._inductor.output_code", self._follow_graphs)
+
+    def leave(self) -> None:
+        """Waits for no part of the compiler until `follow`; those that came stay as they are."""
+        _after.pause()
 
     def _follow_graphs(self, module: Any) -> None:
         graph_class = module.CompiledFxGraph
@@ -269,6 +274,17 @@ class _AfterImport:
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
+
+    def pause(self) -> None:
+        """Python's imports are its own again."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def resume(self) -> None:
+        """Waits again for what has not come; what came meanwhile is seen to now."""
+        waiting, self.waiting = self.waiting, {}
+        for name, act in waiting.items():
+            _after_import(name, act)
 
 
 _after = _AfterImport()

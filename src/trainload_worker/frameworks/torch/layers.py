@@ -102,7 +102,7 @@ class LayerProbe:
         self._off = False
         compiled_graphs.follow()
         hook = register_optimizer_step_post_hook(self._on_step)
-        self._undo = [hook.remove, self._give_way_to_profilers()]
+        self._undo = [hook.remove, self._give_way_to_profilers(), compiled_graphs.leave]
         if not self._in_parent_only:
             self._in_parent_only = True
             os.register_at_fork(after_in_child=self._forget)
