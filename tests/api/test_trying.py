@@ -12,7 +12,7 @@ from trainload.api.estimating.sources import BuildSource, GraphSource, find_sour
 from trainload.api.recommending.here import HereAdvice
 from trainload.api.recommending.past_runs import PastRuns
 from trainload.api.recommending.trial_work import TrialWork, find_trial_work, offered
-from trainload.api.recommending.trying import try_suggestions
+from trainload.api.recommending.trying import _affordable, _left_out, _Pilot, try_suggestions
 from trainload.api.running import run
 from trainload.errors import UsageError
 from trainload.hardware import read_machine
@@ -104,6 +104,18 @@ def test_what_cannot_be_compared_says_why(tmp_path):
     assert nothing.path is None and not (tmp_path / "c").exists()
     with pytest.raises(UsageError, match="above 0"):
         try_suggestions(work, [SWAP], minutes=0)
+
+
+def test_few_minutes_are_for_changes_first():
+    keep = suggestion("threads", "threads", SLOWER, FASTER, keeps=True)
+    change = suggestion("batch", "batch_size", SLOWER, FASTER)
+    trials = [keep.trial, change.trial]
+    pilot = _Pilot(start_s=9.0, step_s=0.01)
+    assert _affordable(trials, pilot, 1000.0) == trials
+    few = _affordable(trials, pilot, 60.0)
+    assert few == [change.trial] == _affordable(trials, pilot, 1.0)
+    assert _left_out(keep, few).not_tried == "the minutes are too few for it"
+    assert _left_out(change, few) is change and _left_out(SWAP, few) is SWAP
 
 
 @pytest.mark.usefixtures("short")

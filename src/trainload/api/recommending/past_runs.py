@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainload.api.recommending.levels import choose_metric, compare_levels
 from trainload.errors import SettingError, TrainloadError
 from trainload.hardware.inventory import Machine
 from trainload.hardware.limits import limits_path
@@ -60,8 +61,6 @@ class PastRuns:
         trial, tidy = suggestion.trial, self._tidy
         if trial is None or tidy is None or trial.factor not in tidy.factors:
             return suggestion
-        from trainload.api.recommending.trying import choose_metric, compare_levels
-
         metric = choose_metric(tidy)
         found = None if metric is None else compare_levels(tidy, trial, metric)
         return suggestion if found is None else apply_past(suggestion, found, str(self._folder))

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from trainload.api.analysing import collect_study
+from trainload.api.recommending.levels import choose_metric, compare_levels
 from trainload.api.recommending.trial_work import TrialWork, offered
 from trainload.api.running import run
 from trainload.api.studying import run_study
 from trainload.errors import UsageError
 from trainload.recommend.here import (
-    Difference,
     Suggestion,
     Trial,
     Tried,
@@ -35,20 +35,18 @@ from trainload.study.keys import run_keywords
 from trainload.units import render_seconds
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from trainload.analyse.study import TidyStudy
 
 OUT = "studies"
 PILOT_STEPS = 10
 WANTED, FEWEST, MOST = 5, 2, 12
 """Repetitions of each cell that runs are made short for, and between which it stays."""
+NEEDED = 3
+"""Repetitions below which another trial is left out."""
 SHORTEST_S, LONGEST_S = 1.0, 20.0
 """Of the training in one run."""
 _PILOT_SHARE = 0.25
 """Of the time, for one run that tells how long a step takes."""
-_METRICS = ("examples_per_s", "step_s", "duration_s")
-"""The first that every counted run tells is compared."""
 _ORDER = ("threads", "precision", "batch_size", "loader", "huge_pages", "setting")
 """Of the factors: fewer cores come with fewer threads, so their level is set last."""
 
@@ -104,6 +102,8 @@ def try_suggestions(
             notes=(f"nothing was compared: {pilot}",),
         )
     left_s = max(1.0, limit_s - (time.monotonic() - began_s))
+    trials = _affordable(trials, pilot, left_s)
+    checked = [_left_out(one, trials) for one in checked]
     text = _study_text(name, work, trials, pilot, left_s)
     done = run_study(parse_study(text, f"{name}.yaml"), out=out, show=show)
     found = collect_study(folder)
@@ -174,6 +174,21 @@ _RUN_SETS = ("threads", "setting")
 """Keys of a base that every kind of run takes."""
 
 
+def _affordable(trials: Sequence[Trial], pilot: _Pilot, left_s: float) -> list[Trial]:
+    """As many as the time is enough for, changes before what stays as it is; one at least."""
+    run_s = pilot.start_s + max(SHORTEST_S if pilot.step_s else 0.0, PILOT_STEPS * pilot.step_s)
+    cells = int(left_s / (NEEDED * max(run_s, 0.1)))
+    first = sorted(trials, key=lambda one: one.keeps)[: max(1, cells - 1)]
+    return [one for one in trials if one in first]
+
+
+def _left_out(suggestion: Suggestion, trials: Sequence[Trial]) -> Suggestion:
+    """The suggestion, with the reason where the time is not enough for its trial."""
+    if suggestion.trial is None or suggestion.not_tried or suggestion.trial in trials:
+        return suggestion
+    return replace(suggestion, not_tried="the minutes are too few for it")
+
+
 def _study_text(
     name: str, work: TrialWork, trials: Sequence[Trial], pilot: _Pilot, left_s: float
 ) -> str:
@@ -226,65 +241,6 @@ def _judge(trial: Trial, found: TidyStudy) -> Tried:
     if difference is None:
         return not_measured("too few runs of both ways count; give more minutes", runs)
     return judge_trial(trial, difference)
-
-
-def choose_metric(found: TidyStudy) -> str | None:
-    """The first of the figures that all counted runs tell; None where there is none."""
-    counted = found.counted
-    return next(
-        (
-            name
-            for name in _METRICS
-            if counted.height and name in counted.columns and counted[name].null_count() == 0
-        ),
-        None,
-    )
-
-
-def compare_levels(found: TidyStudy, trial: Trial, metric: str) -> Difference | None:
-    """The other way's rate against the base's; None where too few runs tell.
-
-    The verdicts of all factors of the table hold together.
-    """
-    from trainload.analyse.study import effect_table
-
-    table = effect_table(found, metric, {trial.factor: trial.base.label})
-    rows = table.filter(
-        (table["factor"] == trial.factor) & (table["level"] == trial.other.label)
-    ).to_dicts()
-    if not rows or rows[0]["effect"] is None:
-        return None
-    row = rows[0]
-    rate, low, high = (row[name] for name in ("effect", "low", "high"))
-    if metric != "examples_per_s":  # a time: the shorter, the faster
-        rate, low, high = (1 / (1 + max(one, -0.999999)) - 1 for one in (rate, high, low))
-        if trial.factor == "batch_size":  # a step of more examples
-            times = trial.other.sets["batch_size"] / trial.base.sets["batch_size"]
-            rate, low, high = ((1 + one) * times - 1 for one in (rate, low, high))
-            row["verdict"] = "differs" if low > 0 or high < 0 else row["verdict"]
-    return Difference(
-        rate=rate,
-        low=low,
-        high=high,
-        shown=row["verdict"] == "differs" and (low > 0 or high < 0),
-        runs=_runs(found.counted, trial, found.factors),
-    )
-
-
-def _runs(counted: pl.DataFrame, trial: Trial, factors: Sequence[str]) -> int:
-    """Runs of cells that are equal in every other factor."""
-    others = [name for name in factors if name != trial.factor]
-    seen: dict[tuple[str, ...], dict[str, int]] = {}
-    for level, *rest in counted.select(trial.factor, *others).iter_rows():
-        counts = seen.setdefault(tuple(rest), {})
-        counts[level] = counts.get(level, 0) + 1
-    labels = (trial.base.label, trial.other.label)
-    return sum(
-        counts[label]
-        for counts in seen.values()
-        if all(map(counts.get, labels))
-        for label in labels
-    )
 
 
 def _why_missing(trial: Trial, found: TidyStudy) -> str:
