@@ -103,6 +103,8 @@ def test_limits_of_the_machine_tell_gains_and_reasons():
     assert "8 threads multiply matrices 6.00 times as fast as one" in found["threads"].basis
     assert found["huge pages"].gain is None and "80 in place of 120 ns" in found["huge pages"].basis
     assert "reads 1 GiB/s in order" in found["disk"].advice
+    loaded = suggested(reach=replace(REACH, others_fraction=0.9), bf16_units=True)["precision"]
+    assert "while others took 90 % of the cores" in loaded.basis
     slow = suggested(reach=replace(REACH, bf16_flop_per_s=300e9), bf16_units=True)["precision"]
     assert slow.option is None and slow.gain == 0.0 and slow.trial.keeps
     lacking = suggested(reach=replace(REACH, bf16_flop_per_s=None), bf16_units=True)["precision"]

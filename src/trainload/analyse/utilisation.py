@@ -16,10 +16,13 @@ from trainload.errors import HardwareFileError
 from trainload.hardware.catalogue import Device
 from trainload.hardware.limits import MachineLimits, find_limits
 from trainload.hardware.naming import device_key, match_device
+from trainload.units import render_percent
 
 if TYPE_CHECKING:
     from trainload.record import Manifest
 
+OTHERS = 0.1
+"""Share of the cores that others took from which on a measured rate is said to have suffered."""
 _TYPES = {"float32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 """Number types as the programs that measure a machine name them."""
 _PEAKS = {"float32": "float32_flop_per_s", "bf16": "bf16_flop_per_s", "fp16": "fp16_flop_per_s"}
@@ -33,7 +36,7 @@ class Reached:
     flop_per_s: float
     """Measured, of the number type with most operations; others count by theirs."""
     name: str
-    """Number type and, of a processor, threads."""
+    """Number type and, of a processor, threads; and others' load while it was measured."""
     taken_at: str
 
 
@@ -106,6 +109,10 @@ def _reached(
         return None
     main = max(flop_by_type, key=lambda kind: flop_by_type[kind])
     beside = "" if threads is None else f", {threads} thread{'' if threads == 1 else 's'}"
+    program = limits.find("matrix-rate")
+    others = None if program is None else program.others_fraction
+    if others is not None and others > OTHERS:
+        beside += f", while others took {render_percent(others, 0)} of the cores"
     return Reached(
         fraction=sum(flop_by_type[kind] / rate for kind, rate in known.items()) / step_s,
         flop_per_s=known[main],

@@ -45,6 +45,8 @@ NEEDED = 3
 """Repetitions below which another trial is left out."""
 SHORTEST_S, LONGEST_S = 1.0, 20.0
 """Of the training in one run."""
+PILOT_S = 10.0
+"""For which that run is waited at least."""
 _PILOT_SHARE = 0.25
 """Of the time, for one run that tells how long a step takes."""
 _ORDER = ("threads", "precision", "batch_size", "loader", "huge_pages", "setting")
@@ -152,14 +154,15 @@ def _pilot(
     done = run(
         **run_keywords(values),
         out=folder / "pilot",
-        timeout_s=max(limit_s, 10.0),
+        timeout_s=max(limit_s, PILOT_S),
         show=None if show is None else tell,
     )
     if done.outcome == "interrupted":
         return _INTERRUPTED
     if done.outcome == "timed_out":
         shorter = "" if work.has_length else ", or arguments that make the script short"
-        return f"one run takes longer than {render_seconds(limit_s)}: give more minutes{shorter}"
+        waited = render_seconds(max(limit_s, PILOT_S))
+        return f"one run takes longer than {waited}: give more minutes{shorter}"
     if done.outcome != "completed":
         return f"its first run ended as {done.outcome}: {done.path}"
     summary = done.summary

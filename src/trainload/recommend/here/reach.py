@@ -6,6 +6,10 @@ import statistics
 from dataclasses import dataclass
 
 from trainload.hardware.limits import MachineLimits
+from trainload.units import render_percent
+
+OTHERS = 0.1
+"""Share of the cores that others took from which on figures are said to have suffered."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +29,16 @@ class Reach:
     drive_bytes_per_s: float | None = None
     """Read in order, past the page cache."""
 
+    others_fraction: float | None = None
+    """Of the cores, what others took while products were timed."""
+
     @property
     def day(self) -> str:
-        """When it was measured."""
-        return self.taken_at[:10]
+        """When it was measured, and that others were at work where they were."""
+        day = self.taken_at[:10]
+        if self.others_fraction is None or self.others_fraction <= OTHERS:
+            return day
+        return f"{day}, while others took {render_percent(self.others_fraction, 0)} of the cores"
 
 
 def reach_of(limits: MachineLimits) -> Reach:
@@ -49,7 +59,9 @@ def reach_of(limits: MachineLimits) -> Reach:
         if reading.at.get("pages", "").isdecimal()
     ]
     far = str(max(pages, default=0))
+    products = limits.find("matrix-rate")
     return Reach(
+        others_fraction=None if products is None else products.others_fraction,
         taken_at=limits.taken_at,
         threads=most,
         one_thread_flop_per_s=_rate(limits, "float32", 1),
