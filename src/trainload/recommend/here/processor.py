@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainload.recommend.here.facts import HereFacts, Level, Suggestion, Trial
 from trainload.recommend.wording import number_words
+from trainload.units import render_seconds
 from trainload_worker.protocol.training import HALVES
 
 LIMITS_UNKNOWN = "not known: trainload detect --measure has not measured this machine"
@@ -222,8 +223,8 @@ def _paging(facts: HereFacts) -> str:
         return LIMITS_UNKNOWN
     if not reach.small_page_load_s or not reach.huge_page_load_s:
         return "not known: detect --measure could not time loads on this machine"
-    small, huge = reach.small_page_load_s * 1e9, reach.huge_page_load_s * 1e9
+    small, huge = render_seconds(reach.small_page_load_s), render_seconds(reach.huge_page_load_s)
     return (
-        f"not known for a training; a load from far memory takes {huge:.3g} in place of "
-        f"{small:.3g} ns (detect --measure, {reach.day})"
+        f"not known for a training; a load from far memory takes {huge} in place of "
+        f"{small} (detect --measure, {reach.day})"
     )
