@@ -20,9 +20,10 @@ def loaded_after(statement):
 
 def test_public_names():
     assert trainload.__all__ == [
-        "Estimate", "Estimates", "Prediction", "Predictions", "Recommended", "Run", "Runs",
-        "__version__", "book", "compare", "errors", "estimate", "history", "import_runs", "load",
-        "load_all", "predict", "rank", "recommend", "run", "watch", "watch_step",
+        "Estimate", "Estimates", "HereAdvice", "Prediction", "Predictions", "Recommended", "Run",
+        "Runs", "__version__", "book", "compare", "errors", "estimate", "history", "import_runs",
+        "load", "load_all", "predict", "rank", "recommend", "recommend_here", "run", "watch",
+        "watch_step",
     ]  # fmt: skip
     assert all(hasattr(trainload, name) for name in trainload.__all__)
     assert all(callable(getattr(trainload, name)) for name in ("run", "load", "estimate", "watch"))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trainload.api.loading import Run, Runs, load, load_all
     from trainload.api.predicting import Prediction, Predictions, predict
     from trainload.api.ranking import rank
-    from trainload.api.recommending import Recommended, recommend
+    from trainload.api.recommending import HereAdvice, Recommended, recommend, recommend_here
     from trainload.api.running import run
     from trainload.integrations.stepping import watch_step
     from trainload.integrations.watch import watch
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Estimate",
     "Estimates",
+    "HereAdvice",
     "Prediction",
     "Predictions",
     "Recommended",
@@ -51,6 +52,7 @@ __all__ = [
     "predict",
     "rank",
     "recommend",
+    "recommend_here",
     "run",
     "watch",
     "watch_step",
@@ -59,6 +61,7 @@ __all__ = [
 _PLACES = {
     "Estimate": "trainload.api.estimating",
     "Estimates": "trainload.api.estimating",
+    "HereAdvice": "trainload.api.recommending",
     "Prediction": "trainload.api.predicting",
     "Predictions": "trainload.api.predicting",
     "Recommended": "trainload.api.recommending",
@@ -71,6 +74,7 @@ _PLACES = {
     "load": "trainload.api.loading",
     "load_all": "trainload.api.loading",
     "rank": "trainload.api.ranking",
+    "recommend_here": "trainload.api.recommending",
     "watch": "trainload.integrations.watch",
     "watch_step": "trainload.integrations.stepping",
 }

@@ -1,10 +1,19 @@
 """Operations counted from shapes, and the share of a device's peak that they are."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from trainload.analyse.attribution.flops import Shaped, flop_of_steps, read_shaped
-from trainload.analyse.utilisation import find_utilisation
+from trainload.analyse.utilisation import find_utilisation, utilisation_of_run
+from trainload.hardware.accelerators import Accelerator
+from trainload.hardware.inventory import read_machine
+from trainload.hardware.limits import MachineLimits, limits_path, save_limits
 from trainload.hardware.naming import match_device
+from trainload.hardware.settings import resolve_setting
+from trainload.report.layers.wording import render_utilisation
+from trainload_worker.protocol.measure import Measured, Reading
 
 
 def count(name, dims, kind="float", **more):
@@ -88,3 +97,82 @@ def test_without_counts_or_time_there_is_nothing_to_tell():
 )
 def test_drivers_names_are_found_in_the_catalogue(name):
     assert match_device(name) is not None
+
+
+@pytest.fixture
+def kept_limits(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRAINLOAD_LIMITS", str(tmp_path))
+    rates = {("cpu", "float32", "2"): 200e9, ("cpu", "float32", "1"): 110e9,
+             ("cuda", "bfloat16", None): 800e12, ("cuda", "float32", None): 50e12,
+             ("cuda", "tf32", None): 400e12}  # fmt: skip
+    readings = tuple(
+        Reading({"device": device, "dtype": dtype, **({"threads": threads} if threads else {})},
+                (rate / 2, rate, 2 * rate))
+        for (device, dtype, threads), rate in rates.items()
+    )  # fmt: skip
+    limits = MachineLimits(
+        taken_at="2026-05-04T03:02:01+00:00",
+        quick=True,
+        facts={},
+        measured=(Measured("matrix-rate", "FLOP/s", readings),),
+    )
+
+    def keep(machine):
+        save_limits(limits, limits_path(machine))
+
+    return keep
+
+
+def manifest_on(machine, threads=2):
+    setting = resolve_setting(None, threads, machine)
+    resolved = SimpleNamespace(
+        cores=setting.cores, threads=setting.threads, accelerators=setting.accelerators
+    )
+    return SimpleNamespace(machine=machine, setting=SimpleNamespace(resolved=resolved))
+
+
+def test_a_run_is_held_to_what_its_machine_was_measured_to_reach(kept_limits):
+    machine = replace(read_machine(), cpu_model="Some CPU", accelerators=())
+    asked = (manifest_on(machine), "cpu", {"float32": 50e9}, 1.0)
+    before = utilisation_of_run(*asked)
+    assert before.reached is None and "no peak is known" in render_utilisation(before)
+    kept_limits(machine)
+    used = utilisation_of_run(*asked)
+    assert used.fraction is None and used.reached.fraction == pytest.approx(0.25)
+    words = render_utilisation(used)
+    assert "achieved 50 GFLOP/s of the measured 200 GFLOP/s (25.0 %; float32 matrices" in words
+    assert "2 threads, detect --measure of 2026-05-04)" in words
+    # Neither with threads that were not measured, nor in a type that was not.
+    assert utilisation_of_run(manifest_on(machine, 3), *asked[1:]).reached is None
+    assert utilisation_of_run(asked[0], "cpu", {"bf16": 1e9}, 1.0).reached is None
+    limits_path(machine).write_text("no JSON")
+    assert utilisation_of_run(*asked).reached is None
+
+
+def test_on_a_gpu_the_datasheet_and_the_measured_rate_stand_beside_each_other(kept_limits):
+    gpu = Accelerator(
+        index=0, nvml_index=0, uuid="u", name="NVIDIA H200", memory_bytes=2**37, driver=None
+    )
+    machine = replace(read_machine(), accelerators=(gpu,))
+    kept_limits(machine)
+    used = utilisation_of_run(manifest_on(machine), "cuda:0", {"bf16": 400e12}, 1.0)
+    assert used.reached.fraction == pytest.approx(0.5) and used.fraction == pytest.approx(
+        0.404, 0.01
+    )
+    words = render_utilisation(used)
+    assert "40.4 % of 989.5 TFLOP/s" in words and "(50.0 %; bf16 matrices, detect" in words
+    faster = utilisation_of_run(manifest_on(machine), "cuda:0", {"float32": 100e12}, 1.0)
+    assert faster.reached.flop_per_s == 400e12
+
+
+def test_a_processor_of_the_catalogue_counts_where_the_run_had_all_of_it():
+    known = match_device("xeon-8592+")
+    cores = int(known.value("cores"))
+    machine = replace(
+        read_machine(), cpu_model="INTEL(R) XEON(R) PLATINUM 8592+", accelerators=(),
+        logical_cores=cores, physical_cores=cores, allowed_cores=tuple(range(cores)),
+    )  # fmt: skip
+    used = utilisation_of_run(manifest_on(machine, cores), "cpu", {"float32": 1e12}, 1.0)
+    assert used.fraction == pytest.approx(1e12 / known.value("float32_flop_per_s"))
+    part = replace(machine, allowed_cores=(0, 1))
+    assert utilisation_of_run(manifest_on(part), "cpu", {"float32": 1e12}, 1.0).fraction is None

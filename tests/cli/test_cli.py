@@ -77,8 +77,9 @@ VERBS = {
     "recommend": {
         "--examples", "--epochs", "--steps", "--batch", "--deadline", "--budget", "--max-power",
         "--candidates", "--objective", "--precision", "--optimizer", "--momentum", "--prices",
-        "--spot", "--provider", "--region", "--script", "--limit-s", "--python", "--here", "--most",
-        "--classes", "--input", "--set", "--html", "--json", "--help",
+        "--spot", "--provider", "--region", "--script", "--limit-s", "--python", "--here", "--try",
+        "--minutes", "--history", "--out", "--most", "--classes", "--input", "--set",
+        "--html", "--json", "--help",
     },
     "scorecard": {"--truth", "--csv", "--html", "--json", "--help"},
     "devices": {"--links", "--json", "--help"},

@@ -158,3 +158,20 @@ def test_deadlines_are_read_in_any_unit():
     ]  # fmt: skip
     with pytest.raises(UsageError):
         parse_hours("-3h")
+
+
+def test_a_trial_is_of_this_machine():
+    command = [sys.executable, "-m", "trainload", "recommend", "mlp"]
+    for words in (["--try"], ["--here", "--minutes", "3"], ["--here", "--candidates", "t4"]):
+        done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=200)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and "--here" in done.stderr
+
+
+@TORCH
+def test_suggestions_for_this_machine_show_themselves(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    advice = trainload.recommend_here("mlp", batch_size=64)
+    told = {one.topic: one for one in advice.suggestions}
+    assert len(told) == 8 and all(one.tried is None for one in told.values())
+    assert advice.trial is None and "measured here" not in advice.to_text()
+    assert "Suggestions" in advice.to_html() and not list(tmp_path.iterdir())

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 
 from recommend.made_plans import made_plan, ranged
+from trainload.hardware.limits import MachineLimits
 from trainload.hardware.surroundings import read_surroundings
-from trainload.recommend.here import HereFacts, PastRun, suggest_here
+from trainload.recommend.here import HereFacts, PastRun, Reach, reach_of, suggest_here
+from trainload_worker.protocol.measure import Measured, Reading
 
 FACTS = HereFacts(
     allowed_cores=8,
@@ -25,7 +27,7 @@ FACTS = HereFacts(
     batch_size=32,
 )
 TOPICS = {
-    "threads", "core set", "loader workers", "precision", "huge pages", "swap", "disk",
+    "threads", "core set", "loader workers", "precision", "batch", "huge pages", "swap", "disk",
 }  # fmt: skip
 
 
@@ -38,6 +40,10 @@ def test_without_a_run_what_is_not_known_has_no_gain():
     assert set(found) == TOPICS
     assert found["threads"].option == "--threads 4" and found["threads"].gain is None
     assert found["loader workers"].gain is None and "trainload run" in found["loader workers"].basis
+    assert found["batch"].option == "--batch-size 64" and found["batch"].gain is None
+    unknown = [one for one in found.values() if one.gain is None]
+    assert all(one.basis.startswith("not known") for one in unknown)
+    assert all((one.trial is None) == (one.not_tried is not None) for one in found.values())
     assert found["precision"].gain == 0.0 and found["precision"].advice.startswith("float32")
     assert found["swap"].advice.startswith("plays no part: 1 GiB needed of 16 GiB")
     assert "THP_MEM_ALLOC_ENABLE" in found["huge pages"].advice
@@ -76,6 +82,81 @@ def test_predicted_ways_of_an_accelerator():
     assert found["batch"].option == "--batch-size 64" and found["batch"].gain == pytest.approx(0.2)
     alone = suggested(ways=(slow, fast))
     assert alone["batch"].option is None and alone["batch"].gain == 0.0
+
+
+REACH = Reach(
+    taken_at="2026-05-04T03:02:01+00:00",
+    threads=8,
+    one_thread_flop_per_s=100e9,
+    float32_flop_per_s=600e9,
+    bf16_flop_per_s=1200e9,
+    small_page_load_s=120e-9,
+    huge_page_load_s=80e-9,
+    drive_bytes_per_s=2.0**30,
+)
+
+
+def test_limits_of_the_machine_tell_gains_and_reasons():
+    found = suggested(reach=REACH, bf16_units=True, physical_cores=8)
+    assert found["precision"].gain == pytest.approx(0.5)
+    assert "2.00 times the rate (detect --measure, 2026-05-04)" in found["precision"].basis
+    assert "8 threads multiply matrices 6.00 times as fast as one" in found["threads"].basis
+    assert found["huge pages"].gain is None and "in place of 120 ns" in found["huge pages"].basis
+    assert "reads 1 GiB/s in order" in found["disk"].advice
+    loaded = suggested(reach=replace(REACH, others_fraction=0.9), bf16_units=True)["precision"]
+    assert "while others took 90 % of the cores" in loaded.basis
+    slow = suggested(reach=replace(REACH, bf16_flop_per_s=300e9), bf16_units=True)["precision"]
+    assert slow.option is None and slow.gain == 0.0 and slow.trial.keeps
+    lacking = suggested(reach=replace(REACH, bf16_flop_per_s=None), bf16_units=True)["precision"]
+    assert lacking.gain is None and "no rate of bf16" in lacking.basis
+
+
+def test_reach_is_the_medians_of_kept_limits():
+    def program(name, *readings):
+        return Measured(name, "", tuple(Reading(at, values) for at, values in readings))
+
+    cpu = {"device": "cpu", "dtype": "float32"}
+    limits = MachineLimits(
+        taken_at="2026-05-04",
+        quick=True,
+        facts={},
+        measured=(
+            program(
+                "matrix-rate",
+                ({**cpu, "threads": "1"}, (1.0, 2.0, 9.0)),
+                ({**cpu, "threads": "4"}, (6.0,)),
+                ({**cpu, "dtype": "bfloat16", "threads": "4"}, (8.0,)),
+            ),
+            program(
+                "tlb-reach",
+                ({"pages": "16", "page": "small"}, (1.0,)),
+                ({"pages": "512", "page": "small"}, (5.0,)),
+                ({"pages": "512", "page": "huge"}, (3.0,)),
+            ),
+            program("drive-read", ({"place": "drive", "pattern": "sequential"}, (7.0,))),
+        ),
+    )
+    assert reach_of(limits) == Reach(
+        taken_at="2026-05-04", threads=4, one_thread_flop_per_s=2.0, float32_flop_per_s=6.0,
+        bf16_flop_per_s=8.0, small_page_load_s=5.0, huge_page_load_s=3.0, drive_bytes_per_s=7.0,
+    )  # fmt: skip
+    assert reach_of(replace(limits, measured=())) == Reach(taken_at="2026-05-04")
+
+
+def test_what_is_the_codes_own_is_not_tried_and_says_so():
+    found = suggested(batch_size=None, bf16_units=True)
+    for topic in ("precision", "batch", "loader workers"):
+        assert found[topic].trial is None and "code's own" in found[topic].not_tried
+    assert found["threads"].trial is not None and found["core set"].trial is not None
+    alone = suggested(allowed_cores=1, physical_cores=1, logical_cores=1)
+    assert alone["threads"].not_tried == alone["core set"].not_tried == "one core can be used"
+
+
+def test_fewer_cores_come_with_fewer_threads():
+    trial = suggested()["core set"].trial
+    assert trial.keeps and trial.other.sets == {"setting": "half", "threads": 4}
+    big = suggested(clusters={"big": 2, "little": 6}, accelerator="gpu0")["core set"].trial
+    assert not big.keeps and big.other.sets == {"setting": "big+gpu0", "threads": 2}
 
 
 def test_surroundings_are_read_where_the_system_tells(tmp_path):

@@ -1,17 +1,43 @@
 """How much of a device's peak a training uses (MFU), and which peak that is.
 
-Takes counts and times that others measured; the peaks are the catalogue's, with their source.
+Takes counts and times that others measured; the peaks are the catalogue's, with their source, and
+beside them what a machine like the run's was measured to reach (`trainload detect --measure`).
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from trainload.errors import HardwareFileError
 from trainload.hardware.catalogue import Device
-from trainload.hardware.naming import match_device
+from trainload.hardware.limits import MachineLimits, find_limits
+from trainload.hardware.naming import device_key, match_device
+from trainload.units import render_percent
 
+if TYPE_CHECKING:
+    from trainload.record import Manifest
+
+OTHERS = 0.1
+"""Share of the cores that others took from which on a measured rate is said to have suffered."""
+_TYPES = {"float32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""Number types as the programs that measure a machine name them."""
 _PEAKS = {"float32": "float32_flop_per_s", "bf16": "bf16_flop_per_s", "fp16": "fp16_flop_per_s"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reached:
+    """A step against the products of matrices that such a machine was measured to reach."""
+
+    fraction: float
+    flop_per_s: float
+    """Measured, of the number type with most operations; others count by theirs."""
+    name: str
+    """Number type and, of a processor, threads; and others' load while it was measured."""
+    taken_at: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +54,85 @@ class Utilisation:
     peak_name: str | None = None
     """Number type and device, as the catalogue names them."""
     source: str | None = None
+    reached: Reached | None = None
+    """None where no limits of such a machine are kept here."""
+
+
+def utilisation_of_run(
+    manifest: Manifest,
+    device: str,
+    flop_by_type: Mapping[str, float] | None,
+    step_s: float | None,
+) -> Utilisation | None:
+    """The utilisation of a run's step on `device`, by datasheet and by kept limits.
+
+    Of a processor the datasheet counts where the run had all of its cores.
+    """
+    resolved, machine = manifest.setting.resolved, manifest.machine
+    on_cpu = device.startswith("cpu")
+    name = None
+    if resolved is not None and not on_cpu:
+        name = next((one.name for one in resolved.accelerators), None)
+    elif resolved is not None and machine is not None and machine.cpu_model is not None:
+        key = device_key(machine.cpu_model)
+        known = match_device(key)
+        whole = len(resolved.cores) == machine.logical_cores
+        if known is not None and whole and known.value("cores") == machine.physical_cores:
+            name = key
+    used = find_utilisation(flop_by_type, step_s, name)
+    if used is None or machine is None or not flop_by_type or not step_s:
+        return used
+    limits = None
+    with suppress(HardwareFileError):  # a damaged file of this reader says nothing of the run
+        limits = find_limits(machine)
+    if limits is None:
+        return used
+    threads = None if resolved is None or not on_cpu else resolved.threads
+    kind = "cpu" if on_cpu else "cuda"
+    return replace(used, reached=_reached(limits, kind, threads, flop_by_type, step_s))
+
+
+def _reached(
+    limits: MachineLimits,
+    device: str,
+    threads: int | None,
+    flop_by_type: Mapping[str, float],
+    step_s: float,
+) -> Reached | None:
+    """None where a number type of the step was not measured, or not with these threads."""
+    rates = {kind: _measured_rate(limits, device, kind, threads) for kind in flop_by_type}
+    plain = rates.get("float32")
+    if plain is not None and flop_by_type["float32"] / step_s > plain:  # they ran as TF32
+        rates["float32"] = _measured_rate(limits, device, "tf32", threads) or plain
+    known = {kind: rate for kind, rate in rates.items() if rate is not None}
+    if len(known) < len(rates):
+        return None
+    main = max(flop_by_type, key=lambda kind: flop_by_type[kind])
+    beside = "" if threads is None else f", {threads} thread{'' if threads == 1 else 's'}"
+    program = limits.find("matrix-rate")
+    others = None if program is None else program.others_fraction
+    if others is not None and others > OTHERS:
+        beside += f", while others took {render_percent(others, 0)} of the cores"
+    return Reached(
+        fraction=sum(flop_by_type[kind] / rate for kind, rate in known.items()) / step_s,
+        flop_per_s=known[main],
+        name=f"{main} matrices{beside}",
+        taken_at=limits.taken_at,
+    )
+
+
+def _measured_rate(
+    limits: MachineLimits, device: str, kind: str, threads: int | None
+) -> float | None:
+    found = limits.find("matrix-rate")
+    at = {"device": device, "dtype": _TYPES.get(kind, kind)}
+    if threads is not None:
+        at["threads"] = str(threads)
+    for reading in () if found is None else found.readings:
+        if all(reading.at.get(name) == level for name, level in at.items()) and reading.values:
+            rate = statistics.median(reading.values)
+            return rate if rate > 0 else None
+    return None
 
 
 def find_utilisation(

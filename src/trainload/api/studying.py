@@ -19,7 +19,7 @@ from trainload.study.executors import Executor, LocalExecutor, Task
 from trainload.study.executors.parcels import forget_parts
 from trainload.study.executors.places import open_place
 from trainload.study.executors.slurm_queue import check_not_queued
-from trainload.study.file import load_study
+from trainload.study.file import StudyFile, load_study
 from trainload.study.folder import ask_to_stop, held, is_held, save_plan
 from trainload.study.plan import StudyPlan, plan_study
 from trainload.study.runner import SessionResult, run_cells
@@ -27,7 +27,6 @@ from trainload.study.status import StudyStatus, read_status
 
 if TYPE_CHECKING:
     from trainload.record import Run
-    from trainload.study.file import StudyFile
 
 Show = Callable[[str], None]
 OUT = "studies"
@@ -51,7 +50,7 @@ def plan(
 
 
 def run_study(
-    what: str | Path,
+    what: str | Path | StudyFile,
     *,
     out: str | Path = OUT,
     words: Sequence[str] = (),
@@ -62,10 +61,11 @@ def run_study(
 ) -> StudySession:
     """Run what is left of a study; called again it goes on, and runs nothing twice.
 
+    `what` is a study's file, a shipped name, or a study that was read already.
     `on` names other machines: `ray`, `ray:ADDRESS`, `slurm` with options in `sbatch`, `ssh:HOST`.
     `show` takes a line about how far it is; one that ends in a newline is meant to stay.
     """
-    study = load_study(what, words=words, quick=quick)
+    study = what if isinstance(what, StudyFile) else load_study(what, words=words, quick=quick)
     folder = Path(out) / study.name
     with held(folder):
         made = plan_study(study, Path(out), elsewhere=on is not None)

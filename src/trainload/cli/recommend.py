@@ -10,6 +10,8 @@ import typer
 from trainload.cli.estimate import LIMIT_S, model_options
 from trainload.cli.printing import json_text, write_page
 
+MINUTES = 4.0
+
 EPILOG = """\b
 Examples:
   trainload recommend resnet50 --batch 256 --examples 1281167 --epochs 90 --deadline 48h
@@ -17,6 +19,7 @@ Examples:
   trainload recommend my.py:build --batch 32 --steps 50000 --candidates 8xt4,1xh100-sxm
   trainload recommend resnet18 --examples 50000 --max-power 15 --objective energy
   trainload recommend runs/mlp-20260101-120000 --here
+  trainload recommend lenet5 --batch 64 --here --try --minutes 10
   trainload recommend --script train.py --steps 10000 --budget 50 --spot -- --its arguments"""
 
 
@@ -77,6 +80,14 @@ def recommend_verb(
     here: bool = typer.Option(
         False, "--here", help="How to set it on this machine, in place of which hardware to take."
     ),
+    tries: bool = typer.Option(
+        False, "--try", help="With --here: measure the suggestions, each against the default."
+    ),
+    minutes: float | None = typer.Option(None, help="About how long --try may take; default 4."),
+    history: str = typer.Option(
+        "runs", metavar="FOLDER", help="With --here: runs that tell gains of this machine."
+    ),
+    out: str = typer.Option("studies", help="Where the study of --try is kept."),
     most: int = typer.Option(10, help="Choices and rejections to show.", min=1),
     classes: int | None = typer.Option(None, help="Classes to tell apart."),
     input_shape: str | None = typer.Option(
@@ -95,7 +106,7 @@ def recommend_verb(
     overlap, and why each other candidate is none. Where nothing keeps to the demands it says what
     comes nearest, and ends with status 0 all the same.
     """
-    from trainload.api.recommending import recommend, recommend_here
+    from trainload.api.recommending import recommend
     from trainload.cli.progress import ProgressLine
     from trainload.errors import UsageError
 
@@ -114,12 +125,22 @@ def recommend_verb(
         "optimizer": optimizer,
         "momentum": momentum,
     }
+    if (tries or minutes is not None) and not (here and tries):
+        raise UsageError("--try is of this machine: write --here --try, and --minutes with it")
     if here:
-        if html is not None or candidates is not None:
-            raise UsageError("--here is of this machine alone: leave out --candidates and --html")
-        with ProgressLine(quiet=as_json) as show:
-            advice = recommend_here(script or model, batch_size=batch, show=show, **code, **options)
-        typer.echo(json_text(advice.to_json()) if as_json else advice.to_text())
+        if candidates is not None:
+            raise UsageError("--here is of this machine alone: leave out --candidates")
+        _answer_here(
+            script or model,
+            html,
+            as_json,
+            batch_size=batch,
+            try_minutes=(MINUTES if minutes is None else minutes) if tries else None,
+            history=history,
+            out=out,
+            **code,
+            **options,
+        )
         return
     said: dict[str, Any] = {"objective": objective, **code}
     with ProgressLine(quiet=as_json) as show:
@@ -147,3 +168,19 @@ def recommend_verb(
         write_page(html, done.to_html())
         if not as_json:
             typer.echo(f"\n{html.resolve()}")
+
+
+def _answer_here(what: Any, html: Path | None, as_json: bool, **asked: Any) -> None:
+    """Print the suggestions; status 1 where a trial was interrupted."""
+    from trainload.api.recommending import recommend_here
+    from trainload.cli.progress import ProgressLine
+
+    with ProgressLine(quiet=as_json) as show:
+        advice = recommend_here(what, show=show, **asked)
+    typer.echo(json_text(advice.to_json()) if as_json else advice.to_text())
+    if html is not None:
+        write_page(html, advice.to_html())
+        if not as_json:
+            typer.echo(f"\n{html.resolve()}")
+    if advice.trial is not None and advice.trial.interrupted:
+        raise typer.Exit(1)

@@ -38,7 +38,7 @@ from trainload.analyse.attribution.types import (
     row_schema,
 )
 from trainload.analyse.summary import summarise_run
-from trainload.analyse.utilisation import find_utilisation
+from trainload.analyse.utilisation import utilisation_of_run
 from trainload.errors import TraceError
 from trainload.record import Run
 
@@ -63,10 +63,7 @@ def load_run_layers(run: Run, *, progress: Progress | None = None) -> RunLayers 
         ranks = _read_ranks(run, paths, progress)
         store_ranks(run, ranks)
     first = ranks[0]
-    resolved = run.manifest.setting.resolved
-    names = [one.name for one in resolved.accelerators] if resolved is not None else []
-    on_cpu = first.device.startswith("cpu")
-    used = find_utilisation(first.flop, first.step_s, None if on_cpu else next(iter(names), None))
+    used = utilisation_of_run(run.manifest, first.device, first.flop, first.step_s)
     return RunLayers(ranks=ranks, advice=advise(ranks, find_machine(run)), utilisation=used)
 
 

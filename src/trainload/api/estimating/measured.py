@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trainload.workload import ScriptWorkload, Workload
 
 STEPS = 6
-_STEPS_OF_BUILD = (
+STEPS_OF_BUILD = (
     Path(trainload.__file__).resolve().parent.parent
     / "trainload_worker/frameworks/torch/steps_of_build.py"
 )
@@ -72,7 +72,7 @@ def _workload(source: Source, choice: StepChoice, steps: int) -> Workload | Scri
             str(Path(path).resolve()), name, str(choice.examples), choice.precision, rule.name,
             f"{rule.momentum:g}", str(steps),
         ]  # fmt: skip
-        return script_workload(str(_STEPS_OF_BUILD), arguments)
+        return script_workload(str(STEPS_OF_BUILD), arguments)
     if not isinstance(source, GraphSource) or source.model is None:
         kind = "the graph of" if isinstance(source, GraphSource) else "the module"
         raise UsageError(

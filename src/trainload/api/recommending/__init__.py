@@ -1,6 +1,6 @@
 """Recommendations asked for in Python: two functions, and what they answer.
 
-Traces and predicts through the other rooms; trains nothing and prints nothing.
+Traces and predicts through the other rooms, trains where a trial is asked for, prints nothing.
 """
 
 from trainload.api.recommending.asking import recommend

@@ -187,14 +187,26 @@ def render_head(rank: RankLayers) -> str:
 
 
 def render_utilisation(used: Utilisation) -> str:
-    """The share of the peak, the peak, and the operations of a step, in one line."""
+    """The share of the peak, the peak, and the operations of a step, in one line.
+
+    And the share of what such a machine was measured to reach, where that is kept.
+    """
     done = f"{render_flop(used.flop)} a step, {render_flop(used.flop_per_s)}/s"
+    reached = used.reached
+    measured = (
+        None
+        if reached is None
+        else f"achieved {render_flop(used.flop_per_s)}/s of the measured "
+        f"{render_flop(reached.flop_per_s)}/s ({render_percent(reached.fraction)}; "
+        f"{clean_text(reached.name)}, detect --measure of {clean_text(reached.taken_at[:10])})"
+    )
     if used.fraction is None or used.peak_flop_per_s is None:
-        return f"{done}; no peak is known for this device and number type"
-    return (
+        return f"{done}; {measured or 'no peak is known for this device and number type'}"
+    by_datasheet = (
         f"{render_percent(used.fraction)} of {render_flop(used.peak_flop_per_s)}/s "
         f"({used.peak_name}): {done}"
     )
+    return by_datasheet if measured is None else f"{by_datasheet}; {measured}"
 
 
 def render_method(rank: RankLayers) -> str:
