@@ -8,8 +8,10 @@ FRAMEWORKS := tensorflow jax mxnet
 ENVIRONMENTS := $(CURDIR)/.venv-frameworks
 # With REQUIRE=1 a framework that cannot be installed is an error; else its tests skip.
 REQUIRE :=
-# What these test depends on time, so nothing may run beside them.
-ALONE := tests/run tests/meters tests/integrations/test_watch.py tests/integrations/test_trainers.py tests/hostile/test_hostile_kills.py tests/cli/test_live_verb.py
+# Files with tests that are marked as alone: what they assert depends on time.
+ALONE = $(shell grep -rlE 'pytest\.mark\.alone' --include='test_*.py' tests)
+# More than cores: tests wait for the processes that they start.
+AT_ONCE := 3
 
 # The oldest torch that is supported (`lowest` in the torch folder's offer.py), and the newest as a
 # plain `pip install torch` brings it: a build for CUDA. Test packages are those of $(VENV).
@@ -78,8 +80,8 @@ environments: $(VENV)/.test-ready
 	@test -z "$(REQUIRE)" || ! ls $(VENV)/.lacks-* >/dev/null 2>&1
 
 tests: $(VENV)/.test-ready environments
-	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -n 2 --dist loadfile $(ALONE:%=--ignore=%)
-	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest $(ALONE)
+	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -n $(AT_ONCE) --dist loadfile -m 'not alone'
+	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -m alone $(ALONE)
 
 # A wheel that cannot be had (no network, no wheel for this Python) is said and left out.
 test-wheels:

@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
+import io
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import trainload
 from trainload.api.estimating.ranked import device_row
 from trainload.api.reporting import find_runs, many_runs
+from trainload.cli.app import run_app
 from trainload.predict.money import Cost
 from trainload.report.compare.wording import headline
 from trainload.report.layers.wording import render_all_advice
@@ -41,8 +42,9 @@ workload: {model: mlp, epochs: 1, batch_size: 128, frames_fraction: 0.1, check_o
 factors:
   hidden_units: [128, 1024]
   setting: [one, all]
-repetitions: 3
-# In a hurry. Leave both out where figures matter: runs then wait for a quiet machine.
+# In a hurry. Where figures matter repeat more often and leave the last two out: runs then wait
+# for a quiet machine.
+repetitions: 2
 cool_down: false
 other_load: false
 """
@@ -165,15 +167,15 @@ def tell_printed(name: str, question: str, command: str) -> StoryPart:
 
 
 def call(question: str, words: list[str]) -> str:
-    """Run one verb of trainload; what it printed. The demo ends where it fails."""
+    """Run one verb of trainload in this process; what it printed. The demo ends where it fails."""
+    printed = io.StringIO()
     with told(question, words):
-        done = subprocess.run(
-            [sys.executable, "-m", "trainload", *words], stdout=subprocess.PIPE, text=True
-        )
-        print(done.stdout, end="")
-    if done.returncode != 0:
-        sys.exit(done.returncode)
-    return done.stdout
+        with redirect_stdout(printed):
+            status = run_app(words)
+        print(printed.getvalue(), end="")
+    if status != 0:
+        sys.exit(status)
+    return printed.getvalue()
 
 
 @contextmanager

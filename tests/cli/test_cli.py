@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from trainload.cli.app import run_app
+
 FAST = (
     "--framework",
     "fake",
@@ -186,12 +188,22 @@ def test_detect_names_the_machine_and_every_meter():
         (["run", "mlp", *FAST, "--out", "/dev/null/runs"], "choose another with --out"),
     ],
 )
-def test_wrong_input_is_one_clear_line_and_status_2(arguments, words, tmp_path):
-    done = trainload(*arguments, cwd=tmp_path)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert re.search(words, done.stderr), done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1 and "Traceback" not in done.stderr
+def test_wrong_input_is_one_clear_line_and_status_2(
+    arguments, words, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    status = run_app(arguments)
+    said = capsys.readouterr()
+    assert status == 2, said.out + said.err
+    assert re.search(words, said.err), said.err
+    assert len(said.err.strip().splitlines()) == 1 and "Traceback" not in said.err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_process_ends_with_that_line_and_status_too(tmp_path):
+    done = trainload("run", "mpl", cwd=tmp_path)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and "did you mean 'mlp'" in done.stderr
 
 
 def test_a_run_that_ends_otherwise_has_status_1(tmp_path):

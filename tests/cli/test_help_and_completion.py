@@ -46,18 +46,39 @@ def trainload_help():
     return CliRunner(env={"COLUMNS": "80"}).invoke(app, ["--help"]).output
 
 
+def asked(words, shell):
+    """The environment in which a shell asks for the last of these words."""
+    return {
+        "_TRAINLOAD_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "_TYPER_COMPLETE_ARGS": " ".join(words),
+        "TRAINLOAD_CONFIG": "/nowhere.toml",
+    }
+
+
 def completed(words, shell="bash"):
     """The words that a shell would offer for the last of these."""
-    environment = {**os.environ, "_TRAINLOAD_COMPLETE": f"complete_{shell}"}
-    environment |= {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
-    environment |= {"_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    environment |= {"_TYPER_COMPLETE_ARGS": " ".join(words), "TRAINLOAD_CONFIG": "/nowhere.toml"}
+    from typer.testing import CliRunner
+
+    done = CliRunner(env=asked(words, shell)).invoke(app, [], prog_name="trainload")
+    assert "Traceback" not in done.output and isinstance(done.exception, SystemExit | None)
+    return done.output
+
+
+def test_a_shell_is_answered_by_the_program_itself():
     code = "import sys; sys.argv[0] = 'trainload'; from trainload.cli import main; main()"
+    words = ["trainload", "show", "--la"]
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code],
+        env={**os.environ, **asked(words, "bash")},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout
+    assert "--layers" in done.stdout and done.stdout.split() == completed(words).split()
 
 
 def test_verbs_and_options_are_completed():

@@ -20,6 +20,8 @@ import pytest
 
 from trainload.record import load_facts, load_manifest, open_run
 
+pytestmark = pytest.mark.alone
+
 FAKE = ("--framework", "fake", "--set", "frames_fraction=0.01", "--batch-size", "16")
 SLOW = ("--fake", '{"step_s": 0.005}', "--no-check-overhead")
 

@@ -4,6 +4,8 @@ import pytest
 
 from chaos_parts.kills import TARGETS, ranks_trial, trial
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("delay_s", [0.0, 0.3, 1.9])

@@ -46,6 +46,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     return result
 
 
+@pytest.mark.alone
 def test_the_record_lists_its_checkpoints_and_the_top_accuracies(saved: RunResult) -> None:
     listed = [(c.file, c.epoch) for c in saved.manifest.checkpoints]
     assert listed == [

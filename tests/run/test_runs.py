@@ -36,6 +36,7 @@ def request(tmp_path, *words, **options):
     )
 
 
+@pytest.mark.alone
 def test_a_run_completes_and_reads_back(tmp_path):
     seen = []
     result = execute_run(request(tmp_path, "epochs=3"), seen.append)
@@ -60,6 +61,7 @@ def test_a_run_completes_and_reads_back(tmp_path):
     )
 
 
+@pytest.mark.alone
 def test_the_overhead_is_measured_in_the_run(tmp_path):
     result = execute_run(request(tmp_path, "epochs=42", fake={"step_s": 0.005}))
     overhead = result.manifest.overhead
@@ -103,6 +105,7 @@ def test_garbage_on_stdout_lands_in_the_log_alone(tmp_path):
     assert isinstance(open_run(result.path).worker_log_tail(), str)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("stubborn", [False, True])
 def test_a_hanging_worker_times_out(tmp_path, stubborn, monkeypatch):
     monkeypatch.setattr("trainload.run.driver.TIMEOUT_GRACE_S", 0.5)
@@ -189,6 +192,7 @@ def fill_up(folder):
             return
 
 
+@pytest.mark.alone
 def test_a_disk_that_fills_up_does_not_stop_the_training(small_disk):
     wanted = prepare_request(
         "mlp", {"frames_fraction": 0.02, "batch_size": 16, "epochs": 12}, out=small_disk,
@@ -271,6 +275,7 @@ def test_signals_to_the_driver_leave_a_readable_record(tmp_path, number):
     assert not run.manifest.training_completed
 
 
+@pytest.mark.alone
 def test_a_second_interrupt_ends_a_stubborn_worker_at_once(tmp_path):
     fake = {"step_s": 0.005, "hang_at_step": 200, "stubborn": True}
     process, path = start_driver(tmp_path, fake)

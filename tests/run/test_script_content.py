@@ -302,6 +302,7 @@ def test_losses_of_a_device_are_the_script_s_own_unless_it_changes_them(run_scri
     assert run.steps["examples"].to_list() == [16] * 199
 
 
+@pytest.mark.alone
 def test_what_the_host_does_between_operations_is_named_by_its_line(run_script):
     run = run_script(
         """

@@ -237,6 +237,7 @@ MANY_KINDS = """
 """
 
 
+@pytest.mark.alone
 def test_layers_of_many_kinds_are_told_apart_and_losses_stay_the_same(run_script, tmp_path):
     result = run_script(MANY_KINDS, budget=0.03)
     assert result.outcome == "completed", result.reason

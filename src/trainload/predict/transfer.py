@@ -45,6 +45,8 @@ _NO_RESIDUAL, _NO_SPREAD = math.log(1.6), 0.5
 """A class that no calibration knows."""
 _TURNING_SHARE = 0.8
 """Of the bandwidth that turning an image's channels innermost reaches."""
+_MOST_KNOWN = 8
+"""Lists of works whose times are remembered: a batch in each precision."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,7 @@ class Predictor:
         self._limits = limits
         self.own = own
         self._others = tuple(others)
-        self._last: tuple[Sequence[Work], bool, OperationTimes] | None = None
+        self._known: list[tuple[Sequence[Work], bool, OperationTimes]] = []
 
     @property
     def nearest(self) -> tuple[str, ...]:
@@ -81,13 +83,14 @@ class Predictor:
     def times(self, works: Sequence[Work], *, with_host: bool = False) -> OperationTimes:
         """Seconds of each work; `with_host` adds what a lone call took where that was measured.
 
-        Works that differ in nothing but their layer are looked up once; the same list again, as
-        for another number of devices, is answered from memory.
+        Works that differ in nothing but their layer are looked up once; one of the last lists
+        again, as for another number of devices in each precision, is answered from memory.
         """
         import numpy as np
 
-        if self._last is not None and self._last[0] is works and self._last[1] == with_host:
-            return self._last[2]
+        for known, hosted, told in self._known:
+            if known is works and hosted == with_host:
+                return told
         places: dict[tuple[Any, ...], int] = {}
         kept: list[Work] = []
         back = []
@@ -106,7 +109,7 @@ class Predictor:
             calibrated=alone.calibrated[at],
             roofline_s=alone.roofline_s[at],
         )
-        self._last = works, with_host, found
+        self._known = [*self._known[1 - _MOST_KNOWN :], (works, with_host, found)]
         return found
 
     def _times(self, works: Sequence[Work], *, with_host: bool) -> OperationTimes:

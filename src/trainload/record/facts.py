@@ -23,6 +23,7 @@ from trainload.record.parts import (
 from trainload.record.traces import ranks_of
 from trainload_worker.protocol import events as said
 from trainload_worker.protocol.marks import LONGEST_WORDS, Marked
+from trainload_worker.protocol.windows import LayersFailed, WindowSaved
 
 MOST_MARKS = 1000
 """Marks kept of one run; nobody finds a moment among more."""
@@ -77,11 +78,11 @@ class WorkerFacts:
             self.model = replace(self.model, step_marks=event.by)
         elif isinstance(event, said.ProbeNote):
             self.model = replace(self.model, probe_notes=(*self.model.probe_notes, event.words))
-        elif isinstance(event, said.WindowSaved):
+        elif isinstance(event, WindowSaved):
             self.windows += 1
             self.window_cost_s += event.cost_s
             self._note_time(event.end_s)
-        elif isinstance(event, said.LayersFailed):
+        elif isinstance(event, LayersFailed):
             self.layers_failure = event.reason
         elif isinstance(event, said.CheckpointSaved):
             self._add_checkpoint(event)

@@ -19,9 +19,9 @@ from trainload.record import layout
 from trainload.record.inside import open_inside
 from trainload.record.lines import read_events
 from trainload_worker.protocol.checked import to_json
-from trainload_worker.protocol.events import (
+from trainload_worker.protocol.events import Event
+from trainload_worker.protocol.windows import (
     CompiledGraph,
-    Event,
     HostStacks,
     LayersFailed,
     ModuleTable,

@@ -7,7 +7,7 @@ seconds. Opens no file.
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Dict, List, Literal, Mapping, Optional, Tuple, Type, Union
 
-from trainload_worker.protocol.checked import Annotated, Bounds, CheckError, read_leniently
+from trainload_worker.protocol.checked import CheckError, read_leniently
 from trainload_worker.protocol.marks import Marked
 from trainload_worker.protocol.measure import MachineFacts, Measured, MeasureLack
 from trainload_worker.protocol.outcomes import WorkerOutcome
@@ -19,8 +19,15 @@ from trainload_worker.protocol.sweep import (
     SweepLack,
     SweepPoint,
 )
+from trainload_worker.protocol.windows import (
+    CompiledGraph,
+    HostStacks,
+    Index,
+    LayersFailed,
+    ModuleTable,
+    WindowSaved,
+)
 
-Index = Annotated[int, Bounds(low=0, high=2**62)]
 Metric = Optional[float]
 
 
@@ -198,82 +205,6 @@ class EpochDone:
     validation: Mapping[str, Any] = field(default_factory=dict)
     """Scores by name; `top_n` holds further ones by n."""
     KIND: ClassVar[str] = "epoch"
-
-
-@dataclass(frozen=True)
-class WindowSaved:
-    """A few traced steps stand in a file of the run directory."""
-
-    index: Index
-    file: str
-    begin_s: float
-    end_s: float
-    cost_s: float
-    purpose: Optional[str] = None
-    device: Optional[str] = None
-    first_step: Optional[int] = None
-    last_step: Optional[int] = None
-    disturbed: Tuple[int, ...] = ()
-    """Steps before and after that pay for it."""
-    KIND: ClassVar[str] = "window"
-
-
-@dataclass(frozen=True)
-class HostStacks:
-    """What Python the training thread was in during a window; times of the monotonic clock."""
-
-    index: Index
-    """Of the window."""
-    note: Optional[str] = None
-    """Why nothing, or not all, was sampled."""
-    period_ns: int = 0
-    taken: int = 0
-    """How often a stack was read; between two of them it may stand for several samples."""
-    own_s: float = 0.0
-    """Time that the reading took in the training thread."""
-    waited_s: Metric = None
-    """Time in which that thread could run but had no core; null where the system does not tell."""
-    first_ns: int = 0
-    """When the first sample was due; each later one a whole number of periods after it."""
-    frames: Tuple[Any, ...] = ()
-    """Package, file, function, line."""
-    stacks: Tuple[Any, ...] = ()
-    """Positions among the frames, innermost first."""
-    samples: Tuple[Any, ...] = ()
-    """First sample, how many in a row, position among the stacks."""
-    marks: Tuple[Any, ...] = ()
-    """Step, and when its mark was put into the trace: not before, not after."""
-    KIND: ClassVar[str] = "host_stacks"
-
-
-@dataclass(frozen=True)
-class ModuleTable:
-    """The model's modules, as `analyse` reads them from the trace's header."""
-
-    modules: Tuple[Any, ...]
-    compiled: bool = False
-    KIND: ClassVar[str] = "modules"
-
-
-@dataclass(frozen=True)
-class CompiledGraph:
-    """What torch's compiler made of a model's code: its kernels in order, and whose they are."""
-
-    key: str
-    """As the trace names the graph's calls."""
-    calls: Tuple[Any, ...]
-    """Of each its name and a list of root, path and share of the modules in it."""
-    KIND: ClassVar[str] = "compiled"
-
-
-@dataclass(frozen=True)
-class LayersFailed:
-    """Layers are no longer traced; the training goes on."""
-
-    reason: str
-    t_s: Metric = None
-    state: Literal["failed"] = "failed"
-    KIND: ClassVar[str] = "layers"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any, Callable, Dict, List, Tuple
 
-from trainload_worker.protocol.events import HostStacks
+from trainload_worker.protocol.windows import HostStacks
 from trainload_worker.windows.thread_timer import ThreadTimer, TimerRefused, on_signal
 
 SAMPLES_A_STEP = 100

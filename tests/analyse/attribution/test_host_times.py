@@ -17,7 +17,7 @@ from trainload.analyse.attribution.partition import PYTHON, REMAINDER, Part, Ste
 from trainload.analyse.attribution.stacks import Frame, WindowStacks, parse_stacks
 from trainload.analyse.attribution.steps import find_marks, find_steps
 from trainload_worker.protocol.checked import to_json
-from trainload_worker.protocol.events import HostStacks
+from trainload_worker.protocol.windows import HostStacks
 
 SCRIPT = Frame("script", "train.py", "main", 41)
 TQDM = Frame("tqdm", "tqdm/std.py", "refresh", 1300)

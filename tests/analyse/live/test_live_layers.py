@@ -7,7 +7,7 @@ import pytest
 from trainload.analyse.live import layers
 from trainload.analyse.live.layers import read_window_layers
 from trainload.errors import TraceError
-from trainload_worker.protocol.events import WindowSaved
+from trainload_worker.protocol.windows import WindowSaved
 
 
 def window(name):

@@ -14,6 +14,8 @@ from trainload.run.sampling.config import SamplerConfig
 from trainload.run.sampling.sampler import Control, Sampler
 from trainload.run.workers.processes import SamplerProcess
 
+pytestmark = pytest.mark.alone
+
 
 class ScriptedMeter:
     """Answers from a list; an exception in it is raised."""

@@ -93,6 +93,7 @@ def test_a_reader_that_is_gone_is_told_and_the_log_is_whole(tmp_path):
     assert log.endswith(b"done\n") and "could not be shown any more" in output.problem
 
 
+@pytest.mark.alone
 def test_a_child_that_stays_does_not_hold_the_end_up(tmp_path):
     text = "import subprocess, sys; print('x'); subprocess.Popen(['sleep', '4'])"
     begin_s = time.monotonic()

@@ -27,10 +27,10 @@ from trainload_worker.protocol.events import (
     RankEnd,
     SettingTaken,
     StepsDone,
-    WindowSaved,
     event_fields,
     parse_event,
 )
+from trainload_worker.protocol.windows import WindowSaved
 
 KINDS = sorted(EVENTS)
 

@@ -13,7 +13,7 @@ from trainload.analyse.live.view import LayerShare, LiveLayers
 from trainload.errors import TraceError
 from trainload.record.layout import WINDOW_GLOB
 from trainload_worker.protocol.checked import to_json
-from trainload_worker.protocol.events import ModuleTable, WindowSaved
+from trainload_worker.protocol.windows import ModuleTable, WindowSaved
 
 LARGEST_BYTES = 32 << 20
 """Of a window's file: to read a larger one would take longer than a live view may."""

@@ -17,6 +17,7 @@ from trainload.record.follow import Look, Standing
 from trainload.workload import RecordedGraph
 from trainload_worker.protocol import events as said
 from trainload_worker.protocol.marks import Marked
+from trainload_worker.protocol.windows import LayersFailed, ModuleTable, WindowSaved
 
 MOST_MARKS = 50
 """Shown; the record keeps more."""
@@ -32,9 +33,9 @@ class LiveState:
         self.manifest = manifest
         self.standing: Standing = "ended" if manifest.outcome is not None else "running"
         self.curves: dict[str, TimeCurve] = {"loss": TimeCurve(), "steps_per_s": TimeCurve()}
-        self.window: said.WindowSaved | None = None
+        self.window: WindowSaved | None = None
         """The newest whose time is traced."""
-        self.modules: said.ModuleTable | None = None
+        self.modules: ModuleTable | None = None
         self.layers: LiveLayers | None = None
         self.works_out_layers = False
         """Whether somebody works out the layers of a window now."""
@@ -117,15 +118,15 @@ class LiveState:
         elif isinstance(event, said.EpochDone):
             end_s = event.validation_end_s or event.end_s
             self.add_validation(end_s - origin_s, event.validation)
-        elif isinstance(event, said.WindowSaved):
+        elif isinstance(event, WindowSaved):
             self._windows += 1
             if event.purpose == "time":
                 self.window = event
-        elif isinstance(event, said.ModuleTable):
+        elif isinstance(event, ModuleTable):
             self.modules = event
         elif isinstance(event, Marked):
             self.add_mark(event.t_s - origin_s, event.words)
-        elif isinstance(event, said.LayersFailed | said.ProbeFailed):
+        elif isinstance(event, LayersFailed | said.ProbeFailed):
             what = "steps" if isinstance(event, said.ProbeFailed) else "layers"
             self._failures[what] = f"{what} are no longer seen: {event.reason}"
 

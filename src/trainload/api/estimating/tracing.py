@@ -1,6 +1,7 @@
 """Traces of steps: in workers, two at a time, or forked from this process; prints nothing.
 
-Keeps the files of a trace for as long as it is read; what they mean is for `estimate`.
+Keeps the files of a trace for as long as it is read; what they mean is for `estimate`. The last few
+traces of layer graphs are remembered: whoever asks again, or asks something else, waits no more.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
     from trainload.api.in_process import HandedStep
     from trainload.estimate.memory.device import DeviceMemory
     from trainload.estimate.memory.op_trace import Event
-    from trainload.run import BuildFunction, OpTraceResult
+    from trainload.run import BuildFunction, OpTraceRequest, OpTraceResult
     from trainload.workload import ScriptWorkload, Workload
 
 AT_ONCE = 2
+REMEMBERED_EVENTS = 60_000
+"""Of all remembered traces together, tens of megabytes; the oldest go first."""
 Show = Callable[[str], None]
 
 
@@ -101,7 +104,11 @@ class Tracing:
         self._count += 1
         folder = self._folder / str(self._count)
         try:
-            result = self._trace(job, folder, lambda text: self._tell(name, text))
+            request = self._request(job)
+            known = _REMEMBERED.find(request)
+            if known is not None:
+                return known
+            result = self._trace(job, request, folder, lambda text: self._tell(name, text))
             trace = load_op_trace(result.path)
             events = tuple(trace.events())
         except TrainloadError as error:
@@ -109,20 +116,22 @@ class Tracing:
         finally:
             self._progress.end(name)
         shutil.rmtree(folder, ignore_errors=True)
-        return Traced(
+        traced = Traced(
             events=events,
             parameters=sum(layer.parameters for layer in trace.layers),
             notes=tuple(dict.fromkeys((*result.notes, *trace.notes))),
             elapsed_s=result.elapsed_s,
             alike=result.alike,
         )
+        _REMEMBERED.keep(request, traced)
+        return traced
 
-    def _trace(self, job: TraceJob, folder: Path, show: Show) -> OpTraceResult:
-        from trainload.api.in_process import HandedStep, fork_op_trace
-        from trainload.run import OpTraceRequest, spawn_op_trace
+    def _request(self, job: TraceJob) -> OpTraceRequest:
+        from trainload.api.in_process import HandedStep
+        from trainload.run import OpTraceRequest
 
         step = job.step
-        request = OpTraceRequest(
+        return OpTraceRequest(
             source=step.build if isinstance(step, HandedStep) else step,
             python=self._python or sys.executable,
             target=self._device.target,
@@ -130,14 +139,53 @@ class Tracing:
             limit_s=self._limit_s,
             checkpoint_blocks=job.checkpoint_blocks,
         )
-        if isinstance(step, HandedStep):
-            return fork_op_trace(request, step, folder, show)
+
+    def _trace(
+        self, job: TraceJob, request: OpTraceRequest, folder: Path, show: Show
+    ) -> OpTraceResult:
+        from trainload.api.in_process import HandedStep, fork_op_trace
+        from trainload.run import spawn_op_trace
+
+        if isinstance(job.step, HandedStep):
+            return fork_op_trace(request, job.step, folder, show)
         return spawn_op_trace(request, folder, show)
 
     def _tell(self, name: str, text: str) -> None:
         if self._stopped.is_set():
             raise KeyboardInterrupt
         self._progress.tell(name, text)
+
+
+class _Remembered:
+    """Traces of this process by what was asked; of layer graphs alone, since files change."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: list[tuple[OpTraceRequest, Traced]] = []
+
+    def find(self, request: OpTraceRequest) -> Traced | None:
+        """What came of the same request before, or of one for a GPU that does the step alike."""
+        with self._lock:
+            for asked, traced in self._kept:
+                first, beyond = traced.alike
+                same = replace(asked, capability=request.capability) == request
+                if same and first <= request.capability < beyond:
+                    return traced
+            return None
+
+    def keep(self, request: OpTraceRequest, traced: Traced) -> None:
+        """Remember one, unless it is of the user's own code."""
+        from trainload.workload import Workload
+
+        if not isinstance(request.source, Workload):
+            return
+        with self._lock:
+            self._kept.append((request, traced))
+            while sum(len(one.events) for _, one in self._kept) > REMEMBERED_EVENTS:
+                self._kept.pop(0)
+
+
+_REMEMBERED = _Remembered()
 
 
 class _Progress:

@@ -16,7 +16,7 @@ import sys
 import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
-from trainload_worker.protocol.events import CompiledGraph
+from trainload_worker.protocol.windows import CompiledGraph
 
 CACHE_TAG = "trainload-1"
 """Part of the compiler's cache keys: code compiled without the comments is no use to us."""

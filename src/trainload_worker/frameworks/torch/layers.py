@@ -19,8 +19,8 @@ from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.frameworks.torch.modules import ModuleNames
 from trainload_worker.frameworks.torch.tracer import Tracer, hide_from_compiler, settle
 from trainload_worker.process.events import EventWriter
-from trainload_worker.protocol.events import LayersFailed, ModuleTable, WindowSaved
 from trainload_worker.protocol.spec import LayersSpec
+from trainload_worker.protocol.windows import LayersFailed, ModuleTable, WindowSaved
 from trainload_worker.windows.asked import AskedWindow
 from trainload_worker.windows.host_stacks import StackSampler
 from trainload_worker.windows.plan import WindowPlan, WindowShape

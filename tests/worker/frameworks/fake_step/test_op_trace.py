@@ -106,6 +106,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     zoo = make_document(folder, "resnet18")
     options = {"batch_size": 8, "optimizer": "adamw"}
     documents.append({**zoo, **graph_parts(assemble_workload("resnet18", options))})
+    older = make_document(folder, "resnet18_on_t4", capability=[7, 5])
+    documents.append({**older, **graph_parts(assemble_workload("resnet18", options))})
     small = make_document(folder, "lenet5", target="cpu")
     documents.append({**small, **graph_parts(assemble_workload("lenet5", {"batch_size": 4}))})
     script = make_document(folder, "script")
@@ -157,6 +159,13 @@ def peak_bytes(events: list[Any]) -> int:
         elif isinstance(event, Free):
             live -= held.pop(event.storage)
     return peak
+
+
+def test_without_attention_a_step_is_the_same_on_every_gpu(folder: Path) -> None:
+    """Why one trace of such a graph in float32 serves all of them."""
+    (older, events), (newer, same) = (load(folder, f"resnet18{end}") for end in ("_on_t4", ""))
+    assert events == same and len(events) > 1000
+    assert (older.layers, older.notes) == (newer.layers, newer.notes)
 
 
 def test_a_zoo_model_s_trace_is_whole(folder: Path) -> None:
