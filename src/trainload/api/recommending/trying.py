@@ -151,6 +151,8 @@ def _pilot(
         if show is not None:
             show(f"how long a run takes · {render_progress(progress, 300).strip()}")
 
+    if show is not None:
+        show("how long a run takes")
     done = run(
         **run_keywords(values),
         out=folder / "pilot",
