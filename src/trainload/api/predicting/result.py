@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trainload.estimate.memory.fit import Verdict
     from trainload.hardware.catalogue import Device
     from trainload.predict.money import Cost, Emission, Lacking
+    from trainload.predict.transfer import Tier
     from trainload.predict.types import Ranged, StepPrediction
 
 PREDICTION_FORMAT = 1
@@ -67,6 +68,11 @@ class Prediction:
     def step_s(self) -> Ranged | None:
         """Seconds of one step."""
         return None if self.step is None else self.step.step_s
+
+    @property
+    def tier(self) -> Tier | None:
+        """What the figures rest on: measured here, calibrated, datasheet."""
+        return None if self.step is None else self.step.tier
 
     @property
     def examples_per_s(self) -> Ranged | None:
