@@ -7,6 +7,7 @@ import pytest
 
 from trainload.analyse.attribution.flops import Shaped, flop_of_steps, read_shaped
 from trainload.analyse.utilisation import find_utilisation, utilisation_of_run
+from trainload.api import loading
 from trainload.hardware.accelerators import Accelerator
 from trainload.hardware.inventory import read_machine
 from trainload.hardware.limits import MachineLimits, limits_path, save_limits
@@ -100,8 +101,7 @@ def test_drivers_names_are_found_in_the_catalogue(name):
 
 
 @pytest.fixture
-def kept_limits(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRAINLOAD_LIMITS", str(tmp_path))
+def limits():
     rates = {("cpu", "float32", "2"): 200e9, ("cpu", "float32", "1"): 110e9,
              ("cuda", "bfloat16", None): 800e12, ("cuda", "float32", None): 50e12,
              ("cuda", "tf32", None): 400e12}  # fmt: skip
@@ -110,17 +110,12 @@ def kept_limits(tmp_path, monkeypatch):
                 (rate / 2, rate, 2 * rate))
         for (device, dtype, threads), rate in rates.items()
     )  # fmt: skip
-    limits = MachineLimits(
+    return MachineLimits(
         taken_at="2026-05-04T03:02:01+00:00",
         quick=True,
         facts={},
         measured=(Measured("matrix-rate", "FLOP/s", readings),),
     )
-
-    def keep(machine):
-        save_limits(limits, limits_path(machine))
-
-    return keep
 
 
 def manifest_on(machine, threads=2):
@@ -131,37 +126,33 @@ def manifest_on(machine, threads=2):
     return SimpleNamespace(machine=machine, setting=SimpleNamespace(resolved=resolved))
 
 
-def test_a_run_is_held_to_what_its_machine_was_measured_to_reach(kept_limits):
+def test_a_run_is_held_to_what_its_machine_was_measured_to_reach(limits):
     machine = replace(read_machine(), cpu_model="Some CPU", accelerators=())
     asked = (manifest_on(machine), "cpu", {"float32": 50e9}, 1.0)
-    before = utilisation_of_run(*asked)
+    before = utilisation_of_run(*asked, None)
     assert before.reached is None and "no peak is known" in render_utilisation(before)
-    kept_limits(machine)
-    used = utilisation_of_run(*asked)
+    used = utilisation_of_run(*asked, limits)
     assert used.fraction is None and used.reached.fraction == pytest.approx(0.25)
     words = render_utilisation(used)
     assert "achieved 50 GFLOP/s of the measured 200 GFLOP/s (25.0 %; float32 matrices" in words
     assert "2 threads, detect --measure of 2026-05-04)" in words
     # Neither with threads that were not measured, nor in a type that was not.
-    assert utilisation_of_run(manifest_on(machine, 3), *asked[1:]).reached is None
-    assert utilisation_of_run(asked[0], "cpu", {"bf16": 1e9}, 1.0).reached is None
-    limits_path(machine).write_text("no JSON")
-    assert utilisation_of_run(*asked).reached is None
+    assert utilisation_of_run(manifest_on(machine, 3), *asked[1:], limits).reached is None
+    assert utilisation_of_run(asked[0], "cpu", {"bf16": 1e9}, 1.0, limits).reached is None
 
 
-def test_on_a_gpu_the_datasheet_and_the_measured_rate_stand_beside_each_other(kept_limits):
+def test_on_a_gpu_the_datasheet_and_the_measured_rate_stand_beside_each_other(limits):
     gpu = Accelerator(
         index=0, nvml_index=0, uuid="u", name="NVIDIA H200", memory_bytes=2**37, driver=None
     )
     machine = replace(read_machine(), accelerators=(gpu,))
-    kept_limits(machine)
-    used = utilisation_of_run(manifest_on(machine), "cuda:0", {"bf16": 400e12}, 1.0)
+    used = utilisation_of_run(manifest_on(machine), "cuda:0", {"bf16": 400e12}, 1.0, limits)
     assert used.reached.fraction == pytest.approx(0.5) and used.fraction == pytest.approx(
         0.404, 0.01
     )
     words = render_utilisation(used)
     assert "40.4 % of 989.5 TFLOP/s" in words and "(50.0 %; bf16 matrices, detect" in words
-    faster = utilisation_of_run(manifest_on(machine), "cuda:0", {"float32": 100e12}, 1.0)
+    faster = utilisation_of_run(manifest_on(machine), "cuda:0", {"float32": 100e12}, 1.0, limits)
     assert faster.reached.flop_per_s == 400e12
 
 
@@ -172,7 +163,19 @@ def test_a_processor_of_the_catalogue_counts_where_the_run_had_all_of_it():
         read_machine(), cpu_model="INTEL(R) XEON(R) PLATINUM 8592+", accelerators=(),
         logical_cores=cores, physical_cores=cores, allowed_cores=tuple(range(cores)),
     )  # fmt: skip
-    used = utilisation_of_run(manifest_on(machine, cores), "cpu", {"float32": 1e12}, 1.0)
+    used = utilisation_of_run(manifest_on(machine, cores), "cpu", {"float32": 1e12}, 1.0, None)
     assert used.fraction == pytest.approx(1e12 / known.value("float32_flop_per_s"))
     part = replace(machine, allowed_cores=(0, 1))
-    assert utilisation_of_run(manifest_on(part), "cpu", {"float32": 1e12}, 1.0).fraction is None
+    assert (
+        utilisation_of_run(manifest_on(part), "cpu", {"float32": 1e12}, 1.0, None).fraction is None
+    )
+
+
+def test_limits_are_those_kept_here_of_such_a_machine(limits, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRAINLOAD_LIMITS", str(tmp_path))
+    machine = read_machine()
+    assert loading._kept_limits(machine) is None and loading._kept_limits(None) is None
+    save_limits(limits, limits_path(machine))
+    assert loading._kept_limits(machine) == limits
+    limits_path(machine).write_text("no JSON")
+    assert loading._kept_limits(machine) is None

@@ -18,3 +18,25 @@ def browser():
         )
         yield running
         running.close()
+
+
+@pytest.fixture
+def open_file(browser):
+    """Opens pages that must complain of nothing and ask for nothing but themselves."""
+    opened = []
+
+    def open_it(path, width=1280, scheme="light"):
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        opened.append(page)
+        page.complaints, page.asked = [], []
+        page.on("console", lambda m: page.complaints.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda e: page.complaints.append(str(e)))
+        page.on("request", lambda r: page.asked.append(r.url))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_it
+    for page in opened:
+        assert page.complaints == []
+        assert len([url for url in page.asked if not url.startswith(("data:", "blob:"))]) == 1
+        page.close()

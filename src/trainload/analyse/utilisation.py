@@ -1,20 +1,19 @@
 """How much of a device's peak a training uses (MFU), and which peak that is.
 
 Takes counts and times that others measured; the peaks are the catalogue's, with their source, and
-beside them what a machine like the run's was measured to reach (`trainload detect --measure`).
+beside them what a machine like the run's was measured to reach (`trainload detect --measure`),
+where the caller has it.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trainload.errors import HardwareFileError
 from trainload.hardware.catalogue import Device
-from trainload.hardware.limits import MachineLimits, find_limits
+from trainload.hardware.limits import MachineLimits
 from trainload.hardware.naming import device_key, match_device
 from trainload.units import render_percent
 
@@ -63,8 +62,9 @@ def utilisation_of_run(
     device: str,
     flop_by_type: Mapping[str, float] | None,
     step_s: float | None,
+    limits: MachineLimits | None,
 ) -> Utilisation | None:
-    """The utilisation of a run's step on `device`, by datasheet and by kept limits.
+    """The utilisation of a run's step on `device`, by datasheet and by limits of its machine.
 
     Of a processor the datasheet counts where the run had all of its cores.
     """
@@ -80,12 +80,7 @@ def utilisation_of_run(
         if known is not None and whole and known.value("cores") == machine.physical_cores:
             name = key
     used = find_utilisation(flop_by_type, step_s, name)
-    if used is None or machine is None or not flop_by_type or not step_s:
-        return used
-    limits = None
-    with suppress(HardwareFileError):  # a damaged file of this reader says nothing of the run
-        limits = find_limits(machine)
-    if limits is None:
+    if used is None or limits is None or not flop_by_type or not step_s:
         return used
     threads = None if resolved is None or not on_cpu else resolved.threads
     kind = "cpu" if on_cpu else "cuda"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from trainload import record
-from trainload.errors import TrainloadError
+from trainload.errors import HardwareFileError, TrainloadError
 from trainload.record.figures import RunFigures, load_figures, manifest_sha256, save_figures
 from trainload.record.layout import EVENTS, MANIFEST
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from trainload.analyse import RunSummary
     from trainload.analyse.attribution import RunLayers
+    from trainload.hardware.inventory import Machine
+    from trainload.hardware.limits import MachineLimits
     from trainload.record import Outcome
 
 ALL = "*"
@@ -49,7 +51,7 @@ class Run(record.Run):
         """Where each step went, with the module tree; None where layers were not traced."""
         from trainload.analyse.attribution import load_run_layers
 
-        return load_run_layers(self)
+        return load_run_layers(self, limits=_kept_limits(self.manifest.machine))
 
     @cached_property
     def layers(self) -> pl.DataFrame:
@@ -124,6 +126,19 @@ class Runs(Sequence[Run]):
     def _repr_html_(self) -> str:
         html: str = self.table()._repr_html_()
         return html
+
+
+def _kept_limits(machine: Machine | None) -> MachineLimits | None:
+    """What such a machine was measured to reach; None where that is not kept, or is damaged.
+
+    A damaged file of this reader says nothing of the run; `detect --measure` names it.
+    """
+    from trainload.hardware.limits import find_limits
+
+    try:
+        return None if machine is None else find_limits(machine)
+    except HardwareFileError:
+        return None
 
 
 def load(path: str | Path, *, seal: bool = True) -> Run:

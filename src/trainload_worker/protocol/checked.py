@@ -10,7 +10,7 @@ import math
 import sys
 import types
 import typing
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from functools import lru_cache
 from typing import (
     Any,
@@ -26,16 +26,9 @@ from typing import (
     Union,
 )
 
-if sys.version_info >= (3, 9):
-    from typing import Annotated as Annotated
-else:
-
-    class Annotated:
-        """Stands in where Python has none: the driver has checked the bounds already."""
-
-        def __class_getitem__(cls, parts: Any) -> Any:
-            return parts[0]
-
+from trainload_worker.protocol.bounds import Annotated as Annotated
+from trainload_worker.protocol.bounds import Bounds as Bounds
+from trainload_worker.protocol.bounds import unwrap
 
 T = TypeVar("T")
 _UNIONS = (Union, getattr(types, "UnionType", Union))
@@ -44,30 +37,6 @@ _NOT_WRITTEN = "not_written"
 
 class CheckError(ValueError):
     """A value that does not fit its type; the text is one line and says where it stands."""
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Inclusive bounds of a number, used as `Annotated[int, Bounds(low=1)]`."""
-
-    low: Optional[float] = None
-    high: Optional[float] = None
-    above: Optional[float] = None
-    """Exclusive lower bound."""
-    below: Optional[float] = None
-    """Exclusive upper bound."""
-
-    def complaint(self, value: float) -> str | None:
-        """What is wrong with `value`, or None."""
-        if self.low is not None and value < self.low:
-            return f"must be at least {self.low:g}"
-        if self.above is not None and value <= self.above:
-            return f"must be above {self.above:g}"
-        if self.high is not None and value > self.high:
-            return f"must be at most {self.high:g}"
-        if self.below is not None and value >= self.below:
-            return f"must be below {self.below:g}"
-        return None
 
 
 def not_written(factory: Callable[[], Any]) -> Any:
@@ -94,7 +63,7 @@ def read_leniently(cls: Type[T], values: Any, notes: List[str]) -> T:
 
 def parse_word(annotation: Any, text: str, where: str) -> Any:
     """The value that a command-line word means for a field of this type."""
-    base, _ = _unwrap(annotation)
+    base, _ = unwrap(annotation)
     origin = typing.get_origin(base)
     if origin in _UNIONS:
         if type(None) in typing.get_args(base) and text.lower() in ("none", "null"):
@@ -184,7 +153,7 @@ class _Reader:
         return cls(**arguments)
 
     def check(self, annotation: Any, value: Any, path: str) -> Any:
-        base, bounds = _unwrap(annotation)
+        base, bounds = unwrap(annotation)
         origin = typing.get_origin(base)
         if origin in _UNIONS:
             if value is None and type(None) in typing.get_args(base):
@@ -233,7 +202,7 @@ class _Reader:
                 found.append(self.check(item, one, f"{path}[{position}]"))
             except CheckError as error:  # noqa: PERF203 - each is judged alone
                 # A part of its own may be left out; a list of numbers stands or falls as a whole.
-                if self._notes is None or not is_dataclass(_unwrap(item)[0]):
+                if self._notes is None or not is_dataclass(unwrap(item)[0]):
                     raise
                 self._notes.append(str(error))
         return tuple(found)
@@ -308,7 +277,7 @@ _NEVER_MISSING: Any = object()
 
 def _missing_of(annotation: Any) -> Any:
     """What stands for a missing value of that type."""
-    base, _ = _unwrap(annotation)
+    base, _ = unwrap(annotation)
     origin = typing.get_origin(base)
     if base is Any or (origin in _UNIONS and type(None) in typing.get_args(base)):
         return None
@@ -372,21 +341,14 @@ def _check_together(item: Any, values: Sequence[Any]) -> Optional[typing.Tuple[A
 @lru_cache(maxsize=None)
 def _plain_of(item: Any) -> typing.Tuple[Any, Optional[Bounds], bool]:
     """The plain type of a list's items, or None, their bounds, and whether one may be missing."""
-    base, bounds = _unwrap(item)
+    base, bounds = unwrap(item)
     optional = False
     if typing.get_origin(base) in _UNIONS:
         members = [one for one in typing.get_args(base) if one is not type(None)]
         optional = len(members) < len(typing.get_args(base))
         if len(members) == 1:
-            base, bounds = _unwrap(members[0])
+            base, bounds = unwrap(members[0])
     return (base if base in _PLAIN else None), bounds, optional
-
-
-def _unwrap(annotation: Any) -> tuple[Any, Bounds | None]:
-    if sys.version_info >= (3, 9) and typing.get_origin(annotation) is Annotated:
-        base, *extras = typing.get_args(annotation)
-        return base, next((e for e in extras if isinstance(e, Bounds)), None)
-    return annotation, None
 
 
 def _without_none(union: Any) -> Any:

@@ -40,6 +40,7 @@ from trainload.analyse.attribution.types import (
 from trainload.analyse.summary import summarise_run
 from trainload.analyse.utilisation import utilisation_of_run
 from trainload.errors import TraceError
+from trainload.hardware.limits import MachineLimits
 from trainload.record import Run
 
 if TYPE_CHECKING:
@@ -50,10 +51,13 @@ UNUSUAL = 4
 """Times an untraced step: a traced one longer than that is left out: more than training ran."""
 
 
-def load_run_layers(run: Run, *, progress: Progress | None = None) -> RunLayers | None:
+def load_run_layers(
+    run: Run, *, limits: MachineLimits | None = None, progress: Progress | None = None
+) -> RunLayers | None:
     """The attribution of all processes of a run; None where it has no trace.
 
-    `progress` is called with the fraction read of all traces. TraceError where one is none.
+    Its step is held to `limits`, which such a machine was measured to have. `progress` is called
+    with the fraction read of all traces. TraceError where one is none.
     """
     paths = list(run.traces.items())
     if not paths:
@@ -63,7 +67,7 @@ def load_run_layers(run: Run, *, progress: Progress | None = None) -> RunLayers 
         ranks = _read_ranks(run, paths, progress)
         store_ranks(run, ranks)
     first = ranks[0]
-    used = utilisation_of_run(run.manifest, first.device, first.flop, first.step_s)
+    used = utilisation_of_run(run.manifest, first.device, first.flop, first.step_s, limits)
     return RunLayers(ranks=ranks, advice=advise(ranks, find_machine(run)), utilisation=used)
 
 

@@ -52,8 +52,7 @@ class KnownTraces:
     def find(self, memory: DeviceMemory) -> Traced | None:
         """The step as such a device would do it; None where it was not traced."""
         for target, one in self._found:
-            first, beyond = one.alike
-            if target == memory.target and first <= memory.capability < beyond:
+            if target == memory.target and one.serves(memory.capability):
                 return one
         return None
 

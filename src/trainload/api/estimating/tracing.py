@@ -52,6 +52,11 @@ class Traced:
     alike: tuple[tuple[int, int], tuple[int, int]]
     """Capabilities of GPUs whose step is the same: from the first on, below the second."""
 
+    def serves(self, capability: tuple[int, int]) -> bool:
+        """Whether a GPU of that capability does the step alike."""
+        first, beyond = self.alike
+        return first <= capability < beyond
+
 
 class Tracing:
     """Traces for one device in one interpreter; used as a context, which keeps its files.
@@ -167,9 +172,8 @@ class _Remembered:
         """What came of the same request before, or of one for a GPU that does the step alike."""
         with self._lock:
             for asked, traced in self._kept:
-                first, beyond = traced.alike
                 same = replace(asked, capability=request.capability) == request
-                if same and first <= request.capability < beyond:
+                if same and traced.serves(request.capability):
                     return traced
             return None
 

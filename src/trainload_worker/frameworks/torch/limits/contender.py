@@ -149,7 +149,8 @@ def main() -> None:
         if asked["do"] == "rate":
             _answer({"value": rate_of(step, asked["seconds"])})
         elif asked["do"] == "train":
-            step = make_step(read_training(asked["training"]))
+            training = read_training(asked["training"])
+            step = make_step(training)
             _answer({"ready": True})
         elif asked["do"] == "loss":
             fresh = make_step(training)
