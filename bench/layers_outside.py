@@ -29,8 +29,8 @@ SCRIPT = ROOT / "bench" / "scripts" / "outside_case.py"
 VARIANTS = ("plain", "watched", "layers")
 GPU_CASES = "lstm,resnet50,mlp,gpt2,gpt_compiled"
 CPU_CASES = "mlp,mlp256,cnn,lstm_small,gpt_small"
-SKIRT = 2
-"""Steps on each side of a window that may pay for it."""
+BEFORE, AFTER = 2, 10
+"""Steps on each side of a window that may pay for it, or hurry until the device's queue is full."""
 
 
 def run_once(case: str, variant: str, seconds: float, steps: int) -> dict:
@@ -65,16 +65,21 @@ def windows_of(runs: Path) -> tuple[list[list[int]], float]:
     return found, cost_s
 
 
-def outside_step_s(row: dict) -> float:
-    """Mean time of a step outside of windows, by the script's own clock."""
-    ends = row["ends_s"]
-    skipped = {
-        step for first, last in row["windows"] for step in range(first - SKIRT, last + SKIRT + 1)
-    }
-    # The last step's end is taken after the device was waited for.
-    times = [b - a for a, b in zip([0.0, *ends], [*ends[:-1], row["loop_s"]], strict=False)]
-    kept = [time_s for step, time_s in enumerate(times) if step not in skipped]
-    return sum(kept) / len(kept)
+def outside_ratio(layered: dict, plain: dict) -> float:
+    """Time of the steps outside of windows over that of the same steps of the plain process.
+
+    By the script's own clock, which reads when the host has handed a step over. It runs ahead of
+    the device at first and after each window, and waits for it at the end: in neither process do
+    those steps count, since the two would not have as many of them.
+    """
+    skipped = set(range(AFTER))
+    for first, last in layered["windows"]:
+        skipped.update(range(first - BEFORE, last + AFTER + 1))
+    ours, theirs = layered["ends_s"], plain["ends_s"]
+    kept = [step for step in range(1, len(ours)) if step not in skipped]
+    return sum(ours[step] - ours[step - 1] for step in kept) / sum(
+        theirs[step] - theirs[step - 1] for step in kept
+    )
 
 
 def render(ratios: list[float]) -> str:
@@ -85,33 +90,32 @@ def render(ratios: list[float]) -> str:
     return f"{found.value:.4f} [{found.low:.4f}, {found.high:.4f}]"
 
 
-def summarise(rows: list[dict]) -> None:
+def pair(rows: list[dict], case: str, variant: str) -> list[tuple[dict, dict]]:
+    """Each process of a variant with the plain one of its round; what has no partner is left."""
+    by = {v: [r for r in rows if r["case"] == case and r["variant"] == v] for v in VARIANTS}
+    return list(zip(by[variant], by["plain"], strict=False))
+
+
+def summarise(sessions: list[list[dict]]) -> None:
     """Print the ratios of every case."""
-    cases = list(dict.fromkeys(row["case"] for row in rows))
-    for case in cases:
-        by = {v: [r for r in rows if r["case"] == case and r["variant"] == v] for v in VARIANTS}
-        rounds = min(len(by["plain"]), len(by["layers"]))
-        if rounds < 2:
+    for case in dict.fromkeys(row["case"] for rows in sessions for row in rows):
+        watched = [both for rows in sessions for both in pair(rows, case, "watched")]
+        layered = [both for rows in sessions for both in pair(rows, case, "layers")]
+        if len(layered) < 2:
             continue
-        plain = by["plain"][:rounds]
-        step_ms = statistics.median(r["loop_s"] / r["steps"] for r in plain) * 1e3
-        print(f"{case}: {rounds} rounds, {plain[0]['steps']} steps of {step_ms:.3f} ms")
-        loops = [row["loop_s"] for row in plain]
-        steps = [row["loop_s"] / row["steps"] for row in plain]
-        cpus = [row["cpu_s"] for row in plain]
-        layered = by["layers"][:rounds]
+        step_ms = statistics.median(r["loop_s"] / r["steps"] for _, r in layered) * 1e3
+        print(f"{case}: {len(layered)} rounds, {layered[0][1]['steps']} steps of {step_ms:.3f} ms")
         figures = {
-            "watched, no layers": ([r["loop_s"] for r in by["watched"][:rounds]], loops),
-            "with layers, total": ([r["loop_s"] for r in layered], loops),
-            "with layers, outside windows": ([outside_step_s(r) for r in layered], steps),
-            "with layers, CPU seconds": ([r["cpu_s"] for r in layered], cpus),
+            "watched, no layers": [a["loop_s"] / b["loop_s"] for a, b in watched],
+            "with layers, total": [a["loop_s"] / b["loop_s"] for a, b in layered],
+            "with layers, outside windows": [outside_ratio(a, b) for a, b in layered],
+            "with layers, CPU seconds": [a["cpu_s"] / b["cpu_s"] for a, b in layered],
         }
-        for name, (ours, theirs) in figures.items():
-            ratios = [a / b for a, b in zip(ours, theirs, strict=False)]
+        for name, ratios in figures.items():
             if ratios:
                 print(f"  {name:30s} {render(ratios)}")
-        stated = statistics.median(r["stated_s"] / r["loop_s"] for r in by["layers"][:rounds])
-        count = statistics.median(len(r["windows"]) for r in by["layers"][:rounds])
+        stated = statistics.median(r["stated_s"] / r["loop_s"] for r, _ in layered)
+        count = statistics.median(len(r["windows"]) for r, _ in layered)
         print(f"  stated by the run              {stated:+.4f} in {count:g} windows", flush=True)
 
 
@@ -130,7 +134,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.rows is not None:
         names = options.rows.split(",")
-        summarise([row for name in names for row in load_figures("layers_outside", name)])
+        summarise([load_figures("layers_outside", name) for name in names])
         return
     rows = []
     if options.out is not None and options.out.exists():
@@ -149,7 +153,7 @@ def main() -> None:
                 if options.out is not None:
                     with options.out.open("a") as file:
                         file.write(json.dumps(row) + "\n")
-        summarise([row for row in rows if row["case"] == case])
+        summarise([[row for row in rows if row["case"] == case]])
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
     python bench/predict_cpu.py [--seconds 120] [--steps 12] [--json FILE] [--keep ROW]
 
-Calibrates the CPU, predicts a step of twelve built-in models, and trains each for some steps with
-nothing else watched. Errors are of the median step after its warm-up, as `trainload show` has it.
-Needs a quiet machine: others' load is in one and not in the other.
+Calibrates the CPU, predicts a step of twelve built-in models, and trains each for some steps, or
+for some three seconds where that is more (in the first tenths of a second steps of a few
+milliseconds take twice as long), with nothing else watched. Errors are of the median step after its
+warm-up, as `trainload show` has it. Needs a quiet machine: others' load is in one and not in the
+other.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ import numpy as np
 
 from raw import keep
 
+_LEAST_S = 3.0
+_MOST_STEPS = 1000
 MODELS = """
 lenet5 64; alexnet 16; vgg11 4; googlenet 8; resnet18 8; densenet121 4; squeezenet1_1 16
 mlp 256; lstm_lm 16; transformer_encoder 16; conv_residual 32; recurrent 32
@@ -77,6 +81,7 @@ def judge(model: tuple[str, int], device: str, steps: int, folder: Path) -> dict
 
     name, batch = model
     said = trainload.predict(name, batch_size=batch, device=device, optimizer="adam")
+    steps = max(steps, min(round(_LEAST_S / said.step_s.value), _MOST_STEPS))
     run = trainload.run(
         name,
         batch_size=batch,

@@ -110,6 +110,7 @@ class Curves:
         """What it says of works of one kind and type; None where nothing is near enough."""
         import numpy as np
 
+        kind = self._told_apart(kind)
         key = self._nearest_key(kind, dtype)
         if key is None:
             return None
@@ -134,6 +135,12 @@ class Curves:
         """The floor without the host's share."""
         return min(floor_s, LEAST_KERNEL_S) if self.host_floor else floor_s
 
+    def _told_apart(self, kind: str) -> str:
+        """The kind; without what only calibrations of processors tell apart where this does not."""
+        plain = kind.removeprefix("in_place_").removeprefix("random_")
+        known = plain == kind or any(one == kind for one, _ in self._points)
+        return kind if known else plain
+
     def _nearest_key(self, kind: str, dtype: str) -> tuple[str, str] | None:
         """That class in that type, in another type, then a class that works alike."""
         for one in (kind, *_alike(kind)):
@@ -147,7 +154,8 @@ def kind_of(work: Work) -> str:
     """The class, with apart what works otherwise under the same name.
 
     Convolutions of single places are plain products, those with few channels in a group leave
-    matrix units idle; norms of images are batch norms; copies from the host pass its bus.
+    matrix units idle; norms of images are batch norms; copies from the host pass its bus. On a
+    processor what is written in place has its memory already, and random numbers take long.
     """
     name = work.operation
     if name.startswith("conv"):
@@ -158,6 +166,10 @@ def kind_of(work: Work) -> str:
         return f"image_{name}"
     if work.sizes.get("turned"):
         return f"turned_{name}"
+    if work.sizes.get("random"):
+        return f"random_{name}"
+    if work.sizes.get("in_place"):
+        return f"in_place_{name}"
     return "host_copy" if work.sizes.get("from_host") else name
 
 

@@ -59,6 +59,27 @@ def host_seconds(works: Sequence[Work], known: Mapping[str, float]) -> tuple[flo
     return total_s + _sums_s(works, len(forward), known) + _TURN_S, update_s
 
 
+def processor_seconds(works: Sequence[Work], known: Mapping[str, float]) -> float:
+    """What a processor takes besides the operations: Python, the graph, the update's own rule.
+
+    A step of small operations less what these take by themselves, which their own points hold;
+    recurrent layers are one operation there. None without a calibration's rates of whole steps.
+    """
+    if "step_conv" not in known or "step_transformer" not in known:
+        return 0.0
+    apart = [work for work in works if work.operation.partition("_")[0] not in _LAUNCHES]
+    before_s, _ = host_seconds(apart, known)
+    plain = known.get("operation", DISPATCH_S)
+    updates = sum(work.phase == "update" for work in apart)
+    rule = max(known.get("optimizer", 0.0) / (_ADAMW_LISTS * _WEIGHTS) - plain, 0.0)
+    alone_s = sum(
+        known.get(work.operation.partition("_")[0], plain)
+        for work in apart
+        if work.phase != "update"
+    )
+    return max(before_s - alone_s, 0.0) + updates * rule
+
+
 def _sums_s(works: Sequence[Work], forward: int, known: Mapping[str, float]) -> float:
     """Host seconds of sums of gradients beyond those that rates of whole steps hold.
 

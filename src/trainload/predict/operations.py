@@ -25,6 +25,8 @@ _BATCHED = ("bmm", "baddbmm", "addbmm")
 _REDUCTIONS = ("sum", "mean", "amax", "max", "var", "norm", "argmax", "linalg_vector_norm", "std")
 _GATHERS = ("embedding", "index", "index_select", "gather")
 _SCATTERS = ("embedding_dense_backward", "index_put", "index_put_", "scatter", "scatter_add")
+_RANDOM = ("bernoulli_", "normal_", "uniform_", "random_", "exponential_")
+_EMPTY = ("empty", "new_empty")
 _COPIES = ("_to_copy", "clone", "copy_", "cat", "stack", "split_with_sizes_copy")
 
 
@@ -40,8 +42,10 @@ def works_of(events: Iterable[Event], *, tf32: bool = False) -> list[Work]:
 
 
 def works_of_operation(operation: Operation, *, tf32: bool = False) -> list[Work]:
-    """The works of one operation; a convolution with a bias, or backward, has several."""
+    """The works of one operation: none, one, or several as of a convolution backward."""
     name = plain_name(operation)
+    if name.startswith(_EMPTY):
+        return []  # memory that is asked for: nobody writes it yet
     if name == "convolution_backward":
         return _convolution_backward(operation, tf32)
     kind, sizes = _classify(name, operation)
@@ -136,7 +140,10 @@ def _classify(name: str, operation: Operation) -> tuple[str, Sizes]:
     if name in _COPIES:
         return "copy", {"elements": _elements(operation)}
     operands = len(operation.inputs) + len(operation.outputs)
-    return "elementwise", {"elements": _elements(operation), "operands": max(operands, 1)}
+    sizes = {"elements": _elements(operation), "operands": max(operands, 1)}
+    if name in _RANDOM:
+        return "elementwise", {**sizes, "random": 1}
+    return "elementwise", {**sizes, "in_place": 1} if name.endswith("_") else sizes
 
 
 _BY_PART: Mapping[str, str] = {

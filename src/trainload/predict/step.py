@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trainload.predict.energy import measured_power, power_of
-from trainload.predict.host import host_seconds, waits_for_gradients
+from trainload.predict.host import host_seconds, processor_seconds, waits_for_gradients
 from trainload.predict.several import exchange_seconds
 from trainload.predict.transfer import WITHIN, OperationTimes, Predictor, Tier
 from trainload.predict.types import LayerPrediction, Limit, Ranged, StepPrediction
@@ -70,7 +70,10 @@ def predict_step(asked: Asked) -> StepPrediction:
     times = _in_step(asked, asked.predictor.times(asked.works))
     device_s = float(times.seconds.sum())
     host_s, waiting_s = 0.0, 0.0
-    if not asked.limits.is_cpu:
+    if asked.limits.is_cpu:
+        # Who dispatches computes: the one waits for the other.
+        host_s = waiting_s = processor_seconds(asked.works, asked.dispatch_s)
+    else:
         before_s, update_s = host_seconds(asked.works, asked.dispatch_s)
         host_s = before_s + update_s
         if waits_for_gradients(asked.works):
@@ -81,7 +84,7 @@ def predict_step(asked: Asked) -> StepPrediction:
         asked.device, asked.count, asked.gradient_bytes, alone_s, bus=asked.bus_bytes_per_s
     )
     busy = alone_s + exchange_s
-    tier: Tier = "calibrated" if bool(times.calibrated.all()) else "datasheet"
+    tier: Tier = "calibrated" if times.rests_on_own else "datasheet"
     spread = math.hypot(_spread(times, device_s, host_s), _SEVERAL_SPREAD * (asked.count > 1))
     step_s = _ranged(busy, spread)
     bound = "host" if host_s > device_s else "device"
@@ -222,10 +225,11 @@ def _why(tier: Tier, times: OperationTimes, asked: Asked) -> str:
     if not asked.predictor.nearest:
         return "no such device is calibrated: its roofline times what is usual"
     text = _WHY[tier].format(nearest=", ".join(asked.predictor.nearest))
-    if tier == "datasheet" and times.calibrated.any():
-        share = float(times.seconds[times.calibrated].sum() / times.seconds.sum())
+    if times.calibrated.any() and not times.calibrated.all():
+        # Never rounded up to all of it.
+        share = math.floor(1000 * times.own_share) / 10
         text = (
-            f"{share:.0%} of the time rests on points of such a device, the rest is carried over: "
+            f"{share:g}% of the time rests on points of such a device, the rest is carried over: "
             "its calibration lacks those classes or types"
         )
     return text

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from trainload.predict.curves import Curves, Said, is_product, kind_of
@@ -33,6 +33,8 @@ half idle fill a small one."""
 _OWN_SPREAD, _UNSEEN_SPREAD, _FOREIGN_SPREAD = 0.06, 0.26, 0.45
 """Spread of a whole device against what is known of it, shared by all of its operations: measured
 itself, of an architecture like those measured, or of another maker's."""
+MOSTLY = 0.98
+"""Of a step's time: from here on it counts as calibrated, and what is carried over is named."""
 _BORROWED = 0.15
 """More spread where another class or type had to stand in."""
 _MATRIX_RESIDUAL = 0.17
@@ -61,6 +63,17 @@ class OperationTimes:
     calibrated: Any
     """Whether each rests on points of the device itself."""
     roofline_s: Any
+
+    @property
+    def own_share(self) -> float:
+        """Of the time, that rests on points of the device itself."""
+        total_s = float(self.seconds.sum())
+        return float(self.seconds[self.calibrated].sum()) / total_s if total_s else 0.0
+
+    @property
+    def rests_on_own(self) -> bool:
+        """Whether so much does that the rest cannot be seen in the step."""
+        return self.own_share >= MOSTLY
 
 
 class Predictor:
@@ -105,10 +118,11 @@ class Predictor:
         found = OperationTimes(
             seconds=alone.seconds[at],
             spread=alone.spread[at],
-            shared_spread=alone.shared_spread,
+            shared_spread=0.0,
             calibrated=alone.calibrated[at],
             roofline_s=alone.roofline_s[at],
         )
+        found = replace(found, shared_spread=self._shared_spread(found.rests_on_own))
         self._known = [*self._known[1 - _MOST_KNOWN :], (works, with_host, found)]
         return found
 
@@ -139,7 +153,7 @@ class Predictor:
         return OperationTimes(
             seconds=np.maximum(seconds, least),
             spread=spread,
-            shared_spread=self._shared_spread(bool(own.all())),
+            shared_spread=0.0,
             calibrated=own,
             roofline_s=placed.roofline_s,
         )

@@ -52,7 +52,11 @@ SIZES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "pool": ((*_IMAGE, "kernel", "stride"),),
     "pool_backward": ((*_IMAGE, "kernel", "stride"),),
     "reduction": (("rows", "width"),),
-    "elementwise": (("elements", "operands"),),
+    "elementwise": (
+        ("elements", "operands"),
+        ("elements", "operands", "in_place"),
+        ("elements", "operands", "random"),
+    ),
     "gather": (("rows", "width", "table"),),
     "scatter": (("rows", "width", "table"),),
     "lstm": (_RECURRENT,),

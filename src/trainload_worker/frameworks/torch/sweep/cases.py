@@ -62,6 +62,8 @@ FAMILIES: Mapping[str, float] = {
     "conv_grad_input": 2.5,
     "conv_grad_weight": 2.5,
     "elementwise": 1.5,
+    "in-place elementwise": 1.0,
+    "random elementwise": 0.4,
     "norm": 1.5,
     "norm_backward": 1.5,
     "attention": 1.5,
@@ -88,8 +90,12 @@ FAMILIES: Mapping[str, float] = {
 
 _TF32 = ("linear", "bmm", "conv", "lstm", "gru")
 """Operations, with their backwards, that TF32 changes."""
-_ONE_TYPE = ("optimizer", "copy")
-"""Measured in float32 alone: a copy counts bytes, and the weights of a training are float32."""
+_ONE_TYPE = ("optimizer", "copy", "in-place elementwise", "random elementwise")
+"""Families measured in float32 alone: a copy counts bytes, and the weights of a training are
+float32."""
+OF_PROCESSORS = ("in-place elementwise", "random elementwise")
+"""Families of their own on processors, where a new result's pages are first given by the system and
+random numbers are drawn one by one."""
 
 
 def list_cases(dtypes: Sequence[str]) -> list[Case]:
@@ -100,7 +106,7 @@ def list_cases(dtypes: Sequence[str]) -> list[Case]:
         for dtype in dtypes:
             if dtype == "tf32" and not operation.startswith(_TF32):
                 continue
-            if dtype != "float32" and operation in _ONE_TYPE:
+            if dtype != "float32" and family in _ONE_TYPE:
                 continue
             listed = _SIZES[family.replace("_backward", "")]()
             for sizes in {tuple(one.items()): one for one in listed}.values():
@@ -199,6 +205,16 @@ def _elementwise() -> Iterator[Sizes]:
         yield {"elements": power, "operands": operands}
 
 
+def _in_place() -> Iterator[Sizes]:
+    for power, operands in product(range(6, 28, 2), (2, 3)):
+        yield {"elements": 1 << power, "operands": operands, "in_place": 1}
+
+
+def _random() -> Iterator[Sizes]:
+    for power in range(6, 26, 2):
+        yield {"elements": 1 << power, "operands": 1, "random": 1}
+
+
 def _gather() -> Iterator[Sizes]:
     for rows, width, table in product((32, 1024, 8192, 65536), (50, 300, 768, 1024), (1000, 50257)):
         yield {"rows": rows, "width": width, "table": table}
@@ -244,6 +260,8 @@ _SIZES: Mapping[str, Callable[[], Iterator[Sizes]]] = {
     "pool": _pool,
     "reduction": _rows,
     "elementwise": _elementwise,
+    "in-place elementwise": _in_place,
+    "random elementwise": _random,
     "gather": _gather,
     "scatter": _gather,
     "lstm": _recurrent,

@@ -160,10 +160,13 @@ def _reduction(case: Case, make: _Make, _backward: bool) -> Call:
 
 def _elementwise(case: Case, make: _Make, _backward: bool) -> Call:
     x = make.normal(case.sizes["elements"])
+    if case.sizes.get("random"):
+        return lambda: x.bernoulli_(0.9)
+    in_place = case.sizes.get("in_place")
     if case.sizes["operands"] == 2:
-        return lambda: torch.relu(x)
+        return (lambda: x.mul_(1.0)) if in_place else lambda: torch.relu(x)
     y = make.normal(case.sizes["elements"])
-    return lambda: torch.add(x, y)
+    return (lambda: x.add_(y, alpha=1e-6)) if in_place else lambda: torch.add(x, y)
 
 
 def _gather(case: Case, make: _Make, _backward: bool) -> Call:

@@ -10,7 +10,7 @@ from typing import Callable, List, Optional, Protocol, Set
 
 import torch
 
-from trainload_worker.frameworks.torch.sweep.cases import Case, list_cases
+from trainload_worker.frameworks.torch.sweep.cases import OF_PROCESSORS, Case, list_cases
 from trainload_worker.frameworks.torch.sweep.counting import count
 from trainload_worker.frameworks.torch.sweep.devices import CpuDevice, CudaDevice, Device
 from trainload_worker.frameworks.torch.sweep.kernels import Call, build_calls
@@ -84,6 +84,8 @@ class Sweep:
         if device.kind == "cpu":
             # A host is where it is: nothing is copied to it.
             cases = [one for one in cases if not one.sizes.get("from_host")]
+        else:
+            cases = [one for one in cases if one.family not in OF_PROCESSORS]
         self._lanes = make_lanes(cases, device.shares)
         self._events.write(SweepBegun(device.name, tuple(device.dtypes), len(cases), device.method))
         if self._hold_s > 0:
