@@ -27,6 +27,7 @@ from trainload_worker.frameworks.backends import (
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.spec import LayersSpec, TrainSpec
 from trainload_worker.protocol.windows import LayersFailed, ModuleTable, WindowSaved
+from trainload_worker.windows.allocator import hold_thresholds
 from trainload_worker.windows.asked import AskedWindow
 from trainload_worker.windows.plan import FIRST_STEPS, WindowPlan, WindowShape
 
@@ -250,6 +251,7 @@ class LayerWindows:
         os.mkdir(folder)
         # From here on even a tracer that fails has cost something.
         self._window = _Window(index, shape, self._clock(), self._step + 1)
+        hold_thresholds()
         self._tracer.open(folder)
         self._mark()
 

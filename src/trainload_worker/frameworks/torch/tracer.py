@@ -21,6 +21,7 @@ from torch.autograd import profiler as kineto
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from trainload_worker.frameworks.torch.modules import ModuleNames
+from trainload_worker.windows.allocator import hold_thresholds
 
 MOST_CALLS = 200_000
 """Calls of modules in one window: beyond that a trace is too large to be of use."""
@@ -66,6 +67,7 @@ class Tracer:
             # Compiled models warn of hooks; as an error that would end the program.
             warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there")
         let_go_after_traces()
+        hold_thresholds()
         self._calls = 0
         # A module left by an interrupt, or while no window was open, never met its end.
         self._ranges = threading.local()
