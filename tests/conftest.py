@@ -67,6 +67,8 @@ class RunOptions:
     """Rows in an epoch's last batch."""
     empty_classes: int = 0
     """Classes without a row in the validation set, beside two that have some."""
+    faults_per_s: int | None = None
+    """Page faults; the system then takes a third of the run's processor time."""
     overhead: dict[str, Any] | None = None
     changes: dict[str, Any] | None = None
 
@@ -235,6 +237,9 @@ def _quantities(options: RunOptions) -> list[dict[str, Any]]:
     found = [_quantity(name) for name in names]
     found.append(_quantity("run_pss_bytes", refresh_s=5.0, source="smaps_rollup"))
     found.append(_quantity("run_cpu_s", cumulative=True))
+    if options.faults_per_s is not None:
+        found.append(_quantity("run_kernel_s", cumulative=True))
+        found.append(_quantity("run_page_faults_count", cumulative=True))
     if options.gpu:
         nvml = {"source": "NVML", "refresh_s": 0.1}
         found += [
@@ -265,6 +270,8 @@ def _value(column: str, t_s: float, busy: bool, dice: random.Random) -> float | 
         return 4e8 if round(t_s * 10) % 50 == 0 else None
     if column == "run_cpu_s":
         return 1.5 * t_s
+    if column == "run_kernel_s":
+        return 0.5 * t_s
     if column.endswith("energy_j"):
         return 300.0 * t_s
     scales = {"_fraction": 1, "_bytes": 4e9, "_hz": 3e9, "_w": 400, "_celsius": 80, "_count": 9}
@@ -296,6 +303,8 @@ def _write_samples(
             continue
         unread = "_energy_j" if tick % options.energy_every else "\0"
         values = [None if c.endswith(unread) else _value(c, t_s, t_s > 2.0, dice) for c in columns]
+        if "run_page_faults_count" in columns:
+            values[columns.index("run_page_faults_count")] = (options.faults_per_s or 0) * t_s
         appender.append([tick, START_S + t_s, 0.001, 0.0005 * tick, *values])
     appender.close()
 

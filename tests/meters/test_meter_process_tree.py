@@ -44,6 +44,8 @@ def test_sums_over_a_tree_by_parent_ids(tmp_path):
         "run_rss_bytes": 150 * PAGE,
         "run_threads_count": 9,
         "run_processes_count": 3,
+        "run_kernel_s": 0.0,
+        "run_page_faults_count": 0,
     }
     write_process(tmp_path, 11, 10, ticks=20 + TICKS)
     write_process(tmp_path, 13, 10)
@@ -127,6 +129,13 @@ def test_absent_without_a_run_or_its_process(tmp_path):
 @pytest.mark.parametrize("text", [b"", b"1", b"1 (a", b"1 (a) S 2 3", b"1 (a) " + b"x " * 30])
 def test_a_stat_line_cut_short_is_missing(text):
     assert parse_process_stat(text) is None
+
+
+def test_the_systems_part_and_page_faults_are_own_and_reaped():
+    fields = ["S", 1, *[0] * 5, 7, 8, 9, 10, 100, 20, 30, 4, *[0] * 8]
+    stat = parse_process_stat(b"5 (a) " + " ".join(map(str, fields)).encode())
+    assert stat is not None
+    assert (stat.cpu_ticks, stat.kernel_ticks, stat.page_faults) == (154, 24, 15)
 
 
 def test_descent(tmp_path):

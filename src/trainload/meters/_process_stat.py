@@ -12,6 +12,10 @@ class ProcessStat:
     parent_pid: int
     cpu_ticks: int
     """Own and reaped children's user and system time, in clock ticks."""
+    kernel_ticks: int
+    """Of those, the system's."""
+    page_faults: int
+    """Own and reaped children's that no disk was read for."""
     threads: int
     rss_pages: int
 
@@ -27,6 +31,8 @@ def parse_process_stat(text: bytes) -> ProcessStat | None:
             fields[0] in b"ZX",
             int(fields[1]),
             int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14]),
+            int(fields[12]) + int(fields[14]),
+            int(fields[7]) + int(fields[8]),
             int(fields[17]),
             int(fields[21]),
         )

@@ -17,6 +17,8 @@ _COLUMNS = (
     "run_rss_bytes",
     "run_threads_count",
     "run_processes_count",
+    "run_kernel_s",
+    "run_page_faults_count",
     "run_read_bytes",
     "run_written_bytes",
     "run_pss_bytes",
@@ -91,7 +93,7 @@ class ProcessTreeMeter:
         self._io_reason = None if root.read_io() is not None else "not permitted, or not kept here"
         self._pss_reason = _probe_pss(root)
         self._scan = TreeScan(proc_root, root_pid)
-        self._cpu_ticks = 0
+        self._cpu_ticks = self._kernel_ticks = self._page_faults = 0
         self._last: tuple[float, int] | None = None
         self._io_bytes = (0, 0)
         self._io_due_s: float | None = None
@@ -105,7 +107,7 @@ class ProcessTreeMeter:
         """
         if self._scan.due(t_s):
             self._adopt(self._scan.scan(set(self._members)))
-        ticks = pages = threads = alive = 0
+        ticks = kernel = faults = pages = threads = alive = 0
         ended = []
         for pid, member in self._members.items():
             stat = member.read_stat()
@@ -113,6 +115,8 @@ class ProcessTreeMeter:
                 ended.append(pid)
                 continue
             ticks += stat.cpu_ticks
+            kernel += stat.kernel_ticks
+            faults += stat.page_faults
             if not stat.zombie:
                 alive += 1
                 pages += stat.rss_pages
@@ -121,12 +125,16 @@ class ProcessTreeMeter:
             self._members.pop(pid).close()
         # Between a child's end and its reaping the sum lacks its time: hold the highest.
         self._cpu_ticks = max(self._cpu_ticks, ticks)
+        self._kernel_ticks = max(self._kernel_ticks, kernel)
+        self._page_faults = max(self._page_faults, faults)
         values: list[Value] = [
             self._load_fraction(t_s) if alive else None,
             self._cpu_ticks * self._tick_s,
             pages * self._page_bytes if alive else None,
             threads if alive else None,
             alive,
+            self._kernel_ticks * self._tick_s,
+            self._page_faults,
         ]
         if self._io_reason is None:
             values += self._read_io(t_s)
@@ -193,6 +201,8 @@ class ProcessTreeMeter:
             "a process is found up to 1 s after its start, its time until then counted in that read"
         )
         cpu = "own and reaped children's user and system time; never falls when a child ends"
+        kernel = "the part of run_cpu_s that the system took for the run"
+        faults = "pages that the system first had to give or map; without those read from a disk"
         rss = "sum of resident sets: pages shared by several processes are counted in each"
         stat: list[Quantity] = [
             state(_COLUMNS[0], load, provenance="derived", refresh_s=self._tick_s, capacity=1.0),
@@ -204,6 +214,8 @@ class ProcessTreeMeter:
                 "members that run or sleep; ended ones are not counted",
                 refresh_s=AT_EACH_READ,
             ),
+            state(_COLUMNS[5], kernel, cumulative=True, refresh_s=self._tick_s),
+            state(_COLUMNS[6], faults, cumulative=True, refresh_s=AT_EACH_READ),
         ]
         io_state = "measured" if self._io_reason is None else "unavailable"
         io_reason = self._io_reason or "storage only: what the page cache answered is not in it"
@@ -216,9 +228,9 @@ class ProcessTreeMeter:
         pss = {"source": f"{folder}/smaps_rollup", "provenance": pss_state}
         return (
             *stat,
-            state(_COLUMNS[5], io_reason, refresh_s=_IO_PERIOD_S, **io),
-            state(_COLUMNS[6], io_reason, refresh_s=_IO_PERIOD_S, **io),
-            state(_COLUMNS[7], pss_reason, refresh_s=_PSS_PERIOD_S, **pss),
+            state(_COLUMNS[7], io_reason, refresh_s=_IO_PERIOD_S, **io),
+            state(_COLUMNS[8], io_reason, refresh_s=_IO_PERIOD_S, **io),
+            state(_COLUMNS[9], pss_reason, refresh_s=_PSS_PERIOD_S, **pss),
         )
 
 

@@ -212,6 +212,8 @@ _NAMES: Mapping[str, str] = {
     "host_swap_used_bytes": "swap",
     "host_swap_load_fraction": "swap, share in use",
     "run_threads_count": "threads",
+    "run_kernel_s": "the run's time in the system",
+    "run_page_faults_count": "page faults of the run",
     "run_processes_count": "processes",
     "tegra_gpu_load_fraction": "GPU load",
     "tegra_emc_load_fraction": "memory bus load",

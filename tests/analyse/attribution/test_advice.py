@@ -96,6 +96,16 @@ def test_throttling_and_swapping_come_first() -> None:
     assert (advice.topic, advice.evidence) == ("swapping", "2 GiB were swapped out")
 
 
+def test_memory_that_the_system_gives_anew_is_a_matter_of_processors() -> None:
+    paging = Machine(kernel_fraction=0.3, page_faults_per_s=240_000.0)
+    (advice,) = advise([rank(forward=1.0, device="cpu")], paging)
+    assert (advice.topic, advice.evidence) == ("page_faults", "240,000 page faults a second")
+    assert (advice.fraction, advice.gain_s) == (pytest.approx(0.3), pytest.approx(0.7 * 0.3))
+    little = replace(paging, kernel_fraction=0.04)
+    assert advise([rank(forward=1.0, device="cpu")], little) == ()
+    assert advise([rank(forward=1.0)], paging) == ()
+
+
 def test_every_window_must_agree() -> None:
     high, low = {"layer": 0.6, "idle_input": 0.4}, {"layer": 0.99, "idle_input": 0.01}
     (advice,) = advise([with_windows(high, high)])

@@ -85,3 +85,11 @@ def test_a_machine_that_nobody_measured_is_not_judged(make_run: Any) -> None:
     machine = find_machine(open_run(make_run(samples=False)))
     assert machine.host_load_fraction is None and machine.throttled_fraction is None
     assert machine.memory_fraction is None and machine.swap_fraction is None
+
+
+def test_the_systems_share_is_told_where_page_faults_take_it(make_run: Any) -> None:
+    paging = find_machine(open_run(make_run(faults_per_s=200_000)))
+    assert paging.kernel_fraction == pytest.approx(1 / 3, rel=1e-3)
+    assert paging.page_faults_per_s == pytest.approx(200_000, rel=1e-3)
+    other = find_machine(open_run(make_run(faults_per_s=1_000)))
+    assert other.kernel_fraction is None and other.page_faults_per_s is None

@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.skipif(
     platform.libc_ver()[0] != "glibc", reason="only glibc moves its thresholds"
 )
-SIZE = 20 << 20
+SIZE = 10 << 20
 PROGRAM = f"""
 import ctypes, sys
 libc = ctypes.CDLL(None)
@@ -22,9 +22,16 @@ def is_taken_apart():
     libc.free(block)
     return bool(header & 2)  # IS_MMAPPED of malloc.c
 
+from trainload_worker.windows import allocator
 if sys.argv[1] == "held":
-    from trainload_worker.windows.allocator import hold_thresholds
-    assert hold_thresholds()
+    assert allocator.hold_thresholds()
+if sys.argv[1] == "list":
+    items = []
+    for number in range(2_000_000):
+        items.append(None)
+    allocator.let_go_slowly(items)
+    assert items == []
+    del items
 print(is_taken_apart(), is_taken_apart())
 """
 
@@ -40,10 +47,14 @@ def run_program(word: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_large_block_that_is_freed_no_longer_moves_the_thresholds():
+def test_a_large_block_that_is_freed_no_longer_moves_the_thresholds() -> None:
     assert run_program("free") == "True False"
     assert run_program("held") == "True True"
 
 
-def test_the_users_own_setting_stands():
+def test_a_long_list_that_is_let_go_slowly_does_not_move_them() -> None:
+    assert run_program("list") == "True False"
+
+
+def test_the_users_own_setting_stands() -> None:
     assert run_program("held", MALLOC_MMAP_MAX_="0") == "False False"

@@ -56,6 +56,7 @@ _SHARES: Mapping[str, _Share] = {
     "gradientless": _Share(0.5, 0.9, 1.0),
     "precision, double": _Share(0.3, 0.5, 0.7),
     "precision, device": _Share(0.4, 0.6, 0.85),
+    "page_faults": _Share(0.3, 0.7, 1.2),
     "contention": _Share(0.2, 0.6, 1.0),
     "cpu_quota": _Share(0.5, 0.9, 1.0),
     "throttling": _Share(0.05, 0.15, 0.3),
@@ -130,6 +131,9 @@ def _claims(rank: RankLayers, machine: Machine) -> Iterator[_Claim]:
         yield "precision", "precision, double", "compute", words, None
     elif not on_cpu:
         yield "precision", "precision, device", "full_precision", None, None
+    if on_cpu and machine.kernel_fraction:
+        words = f"{machine.page_faults_per_s:,.0f} page faults a second"
+        yield "page_faults", "page_faults", f"step:{machine.kernel_fraction}", words, None
     yield from _machine_claims(machine)
 
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 SHORT_FRACTION = 0.8
+LEAST_FAULT_S = 5e-7
+"""What a page takes at least until it is given: cleared, and mapped."""
+FAULTS_FRACTION = 0.15
+"""Share of the system's time that page faults must take, at the least, to be what it is about."""
 OWN_FRACTION = 0.5
 """Share of the used memory that the run must hold before the machine's is its own matter."""
 
@@ -37,6 +41,10 @@ class Machine:
     """What was swapped out during the training."""
     swap_fraction: float | None = None
     """The same as a share of what was in use at its peak."""
+    kernel_fraction: float | None = None
+    """Share of the run's processor time that the system took to give it pages; None where that was
+    not what it was busy with."""
+    page_faults_per_s: float | None = None
     memory_fraction: float | None = None
     """Peak share of the memory that is short; None where none is."""
     memory: str | None = None
@@ -49,6 +57,7 @@ def find_machine(run: Run) -> Machine:
     throttled_fraction, throttled = _throttling(run.samples)
     swapped_bytes, swap_fraction = _swapping(summary)
     memory_fraction, memory = _short_memory(summary)
+    kernel_fraction, page_faults_per_s = _paging(summary)
     held = summary.counters.get("cgroup_cpu_throttled_s")
     covered_s = summary.covered_s or 0.0
     return Machine(
@@ -63,6 +72,8 @@ def find_machine(run: Run) -> Machine:
         throttled=throttled,
         swapped_bytes=swapped_bytes,
         swap_fraction=swap_fraction,
+        kernel_fraction=kernel_fraction,
+        page_faults_per_s=page_faults_per_s,
         memory_fraction=memory_fraction,
         memory=memory,
     )
@@ -102,6 +113,21 @@ def _swapping(summary: RunSummary) -> tuple[float | None, float | None]:
         return None, None
     grown = swap.max - swap.min
     return grown, grown / ram.max
+
+
+def _paging(summary: RunSummary) -> tuple[float | None, float | None]:
+    """The system's share of the run's processor time, and page faults a second.
+
+    Nothing where so many faults take too little of that share for it to be theirs.
+    """
+    names = ("run_cpu_s", "run_kernel_s", "run_page_faults_count")
+    amounts = [found.amount if (found := summary.counters.get(n)) else None for n in names]
+    cpu_s, kernel_s, faults = amounts
+    if not cpu_s or not kernel_s or not faults or not summary.covered_s:
+        return None, None
+    if faults * LEAST_FAULT_S < kernel_s * FAULTS_FRACTION:
+        return None, None
+    return kernel_s / cpu_s, faults / summary.covered_s
 
 
 def _short_memory(summary: RunSummary) -> tuple[float | None, str | None]:

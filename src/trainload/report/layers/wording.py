@@ -66,6 +66,9 @@ _ADVICE: Mapping[str, str] = {
     "gradientless": "forward passes without gradients{of} are {share} of the step: if that is "
     "validation, do it less often; a frozen model's outputs can be kept",
     "precision": "{precise} of the step{of}: {lower}",
+    "page_faults": "the system takes {share} of the run's processor time to give it memory that it "
+    "gave back before{why}: MALLOC_TRIM_THRESHOLD_=8589934592 and MALLOC_MMAP_MAX_=0 in the "
+    "environment have it kept, as jemalloc and tcmalloc do",
     "memory_short": "{evidence} is {share} full{holds}: checkpoint or shard what holds the most, "
     "use smaller batches or a lower precision",
 }

@@ -38,6 +38,8 @@ _SHORT: Mapping[str, str] = {
     "gradientless": "forward passes without gradients{of} are {share} of the step: validate less "
     "often, keep a frozen model's outputs",
     "precision": "computing in {precise}{of} is {share} of the step: {lower}",
+    "page_faults": "the system spends {share} of the run's processor time on giving it memory "
+    "anew: MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_MMAP_MAX_=0 before the command",
     "memory_short": "memory is {share} full{holds}: smaller batches, lower precision, "
     "checkpoint or shard what holds the most",
 }

@@ -16,6 +16,8 @@ from typing import Any, Callable, Iterable
 import torch
 from torch.compiler import is_dynamo_compiling
 
+from trainload_worker.windows.allocator import let_go_slowly
+
 MOST_LOOKS = 8
 """Searches for models in one program: each goes once through all objects of the process."""
 
@@ -143,7 +145,9 @@ def _find_trained(parameters: set[int]) -> list[Any]:
     a gradient.
     """
     # By type alone: other people's objects may answer anything when they are asked.
-    every = [found for found in gc.get_objects() if issubclass(type(found), torch.nn.Module)]
+    objects = gc.get_objects()
+    every = [found for found in objects if issubclass(type(found), torch.nn.Module)]
+    let_go_slowly(objects)
     holders = [m for m in every if any(id(p) in parameters for p in _own_parameters(m))]
     if not holders:
         holders = [m for m in every if any(p.requires_grad for p in _own_parameters(m))]
