@@ -57,5 +57,7 @@ def test_one_run_a_list_and_nothing(make_run, tmp_path: Path) -> None:
     path = make_run()
     assert [run.path for run in trainload.load_all(path)] == [path]
     assert [run.path for run in trainload.load_all([path, str(path)])] == [path, path]
+    patterns = [f"{path.parent}/*", path.parent / f"{path.name[:3]}*", tmp_path / "nowhere/*"]
+    assert [run.path for run in trainload.load_all(patterns)] == [path, path]
     assert len(trainload.load_all(tmp_path / "nowhere/*")) == 0
     assert trainload.load_all(tmp_path / "nowhere/*").table().height == 0

@@ -187,13 +187,23 @@ def load_all(where: str | Path | Iterable[str | Path] = "runs") -> Runs:
     """All runs that a folder holds, a pattern such as `runs/*` matches, or a list names.
 
     In order of their names, which begin with the model and the time; none is read yet. What is no
-    run directory is passed over in a folder or a pattern, and kept where it was named.
+    run directory is passed over in a folder or a pattern, and kept where a list names it; a pattern
+    in a list is one.
     """
     if not isinstance(where, str | Path):
-        return Runs(Path(path) for path in where)
+        return Runs(found for one in where for found in _of_list(Path(one)))
     text = str(where)
     if (Path(text) / MANIFEST).is_file():
         return Runs([Path(text)])
     pattern = f"{glob.escape(text)}/{ALL}" if Path(text).is_dir() else text
+    return Runs(_matches(pattern))
+
+
+def _of_list(path: Path) -> list[Path]:
+    is_pattern = glob.has_magic(str(path)) and not path.exists()
+    return _matches(str(path)) if is_pattern else [path]
+
+
+def _matches(pattern: str) -> list[Path]:
     found = sorted(Path(path) for path in glob.glob(pattern))  # noqa: PTH207 - may be absolute
-    return Runs(path for path in found if (path / MANIFEST).is_file())
+    return [path for path in found if (path / MANIFEST).is_file()]
