@@ -1,5 +1,6 @@
 """Synthetic run directories, written through the record as a driver, worker and sampler would."""
 
+import contextlib
 import json
 import math
 import os
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from trainload.checked import to_json
 from trainload.record import (
@@ -26,9 +26,12 @@ from trainload.record.layout import EVENTS, SAMPLES, WORKER_LOG
 from trainload.record.manifest import manifest_json
 from trainload.workload import Masking, assemble_workload, recorded_workload
 
-# How long an example takes is the machine's matter: other tests run beside it.
-settings.register_profile("trainload", deadline=None)
-settings.load_profile("trainload")
+with contextlib.suppress(ModuleNotFoundError):  # environments for one library have it not
+    from hypothesis import settings
+
+    # How long an example takes is the machine's matter: other tests run beside it.
+    settings.register_profile("trainload", deadline=None)
+    settings.load_profile("trainload")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As behind `nohup … &`: what is started by tests of Ctrl-C would ignore it too.
