@@ -3,8 +3,8 @@
     python bench/predict_cpu.py [--seconds 120] [--steps 12] [--json FILE] [--keep ROW]
 
 Calibrates the CPU, predicts a step of twelve built-in models, and trains each for some steps, or
-for some three seconds where that is more (in the first tenths of a second steps of a few
-milliseconds take twice as long), with nothing else watched. Errors are of the median step after its
+for some three seconds where that is more, since a dozen steps of a few milliseconds end before
+they have settled, with nothing else watched. Errors are of the median step after its
 warm-up, as `trainload show` has it. Needs a quiet machine: others' load is in one and not in the
 other.
 """

@@ -24,10 +24,10 @@ from trainload_worker.frameworks.backends import (
     Opened,
     StepBatch,
 )
+from trainload_worker.process.allocator import hold_thresholds
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.spec import LayersSpec, TrainSpec
 from trainload_worker.protocol.windows import LayersFailed, ModuleTable, WindowSaved
-from trainload_worker.windows.allocator import hold_thresholds
 from trainload_worker.windows.asked import AskedWindow
 from trainload_worker.windows.plan import FIRST_STEPS, WindowPlan, WindowShape
 

@@ -21,25 +21,18 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture
-def open_page(browser, site):
+def open_page(watched_page, site):
     opened = []
 
     def open_it(name="index.html", width=1280, scheme="light"):
-        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        page = watched_page(site / name, width, scheme)
         opened.append(page)
-        page.complaints, page.asked = [], []
-        page.on("console", lambda m: page.complaints.append(m.text) if m.type == "error" else None)
-        page.on("pageerror", lambda e: page.complaints.append(str(e)))
-        page.on("request", lambda r: page.asked.append(r.url))
-        page.goto((site / name).as_uri())
         page.wait_for_selector("html[data-book=yes]")
         return page
 
     yield open_it
     for page in opened:
-        assert page.complaints == []
         assert all(url.startswith(("file:", "data:")) for url in page.asked)
-        page.close()
 
 
 def test_search_and_filters_choose_entries(open_page):

@@ -43,6 +43,12 @@ def wait_for_ranks():
     while len([n for n in os.listdir(folder) if n.startswith("events")]) < 2:
         time.sleep(0.005)
 
+def wait_for_word_of(other):
+    name = "events-r%d.jsonl" % other if other else "events.jsonl"
+    path = os.path.join(os.path.dirname(spec["events_path"]), name)
+    while not os.path.exists(path) or "rank_end" not in open(path).read():
+        time.sleep(0.005)
+
 try:
     exec(spec["arguments"][rank])
     end("completed", status=0)
@@ -138,9 +144,14 @@ def test_every_rank_has_its_place_and_its_own_record(tmp_path: Path) -> None:
             "killed",
             "rank 1: killed by SIGKILL",
         ),
-        (KILL.format("SIGABRT"), "end('failed', 'boom')", "failed", "rank 1: boom"),
         (
-            "end('failed', 'connection closed')",
+            "wait_for_word_of(1); os.kill(os.getpid(), signal.SIGABRT)",
+            "end('failed', 'boom')",
+            "failed",
+            "rank 1: boom",
+        ),
+        (
+            "wait_for_ranks(); end('failed', 'connection closed')",
             "wait_for_ranks(); end('out_of_memory', 'MemoryError', 3)",
             "out_of_memory",
             "rank 1: MemoryError",

@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterable
 import torch
 from torch.compiler import is_dynamo_compiling
 
-from trainload_worker.windows.allocator import let_go_slowly
+from trainload_worker.process.allocator import let_go_slowly
 
 MOST_LOOKS = 8
 """Searches for models in one program: each goes once through all objects of the process."""

@@ -21,7 +21,7 @@ from torch.autograd import profiler as kineto
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from trainload_worker.frameworks.torch.modules import ModuleNames
-from trainload_worker.windows.allocator import hold_thresholds
+from trainload_worker.process.allocator import hold_thresholds
 
 MOST_CALLS = 200_000
 """Calls of modules in one window: beyond that a trace is too large to be of use."""

@@ -1,10 +1,9 @@
-"""Keeps the C library's allocator as the program has it while a trace is taken and thrown away.
+"""Keeps the C library's allocator as the program has it, whatever large is freed beside it.
 
 Between blocks that glibc takes from the system one by one and those that it keeps stands a
 threshold, which rises to the size of any block of the first kind that is freed. A trace's buffers
 are such blocks: freeing them would have the program keep memory that it gave back after each step
-before, and its steps would take less time than they do without us (by a third, where the pages of
-a step's results are a third of it).
+before, and its steps would take less time than they do without us (bench/page_faults.py).
 """
 
 from __future__ import annotations

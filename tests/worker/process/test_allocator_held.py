@@ -22,7 +22,7 @@ def is_taken_apart():
     libc.free(block)
     return bool(header & 2)  # IS_MMAPPED of malloc.c
 
-from trainload_worker.windows import allocator
+from trainload_worker.process import allocator
 if sys.argv[1] == "held":
     assert allocator.hold_thresholds()
 if sys.argv[1] == "list":
