@@ -32,7 +32,7 @@ from trainload.predict.curves import Curves, kind_of
 from trainload.predict.limits import limits_of
 from trainload.predict.operations import works_of_operation
 from trainload.predict.transfer import Predictor
-from trainload.predict.work import Work
+from trainload.predict.work import Work, work_of
 
 MOST = 30
 _NAMED = {
@@ -150,9 +150,8 @@ def points_of(rows: Sequence[dict[str, Any]]) -> list[Point]:
     groups: dict[tuple[str, str], list[Point]] = defaultdict(list)
     for text, times in seconds.items():
         operation, dtype, sizes, flops, moved, last = json.loads(text)
-        work = Work(operation=operation, dtype=dtype, sizes=sizes, flops=flops, bytes=moved)
-        if last and "conv" in operation:
-            continue  # a calibration's convolutions turn their images
+        if last and (operation.startswith("norm") or "conv" in operation):
+            sizes = {**sizes, "channels_last": 1}
         point = Point(
             operation=operation,
             dtype=dtype,
@@ -162,7 +161,7 @@ def points_of(rows: Sequence[dict[str, Any]]) -> list[Point]:
             seconds=statistics.median(times),
             within_step=True,
         )
-        groups[(kind_of(work), dtype)].append(point)
+        groups[(kind_of(work_of(point)), dtype)].append(point)
     found = []
     for members in groups.values():
         members.sort(key=lambda point: -point.seconds)

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from predict.made_points import linear_work, made_calibration, row_work
+from trainload.hardware.calibrations import Point
 from trainload.hardware.catalogue import find_device
 from trainload.predict.curves import HOST_FLOOR, Curves, kind_of
 from trainload.predict.features import place
 from trainload.predict.limits import limits_of, usable_dtype
 from trainload.predict.transfer import Predictor
-from trainload.predict.work import Work
+from trainload.predict.work import Work, work_of
 
 
 def curves(device, share, **more):
@@ -99,6 +100,12 @@ def test_an_unknown_class_is_doubtful_but_finite():
             {"kernel": 3, "in_channels": 64, "out_channels": 64, "groups": 64},
             "grouped_conv",
         ),
+        (
+            "conv_grad_weight",
+            {"kernel": 7, "in_channels": 64, "out_channels": 64, "groups": 64, "channels_last": 1},
+            "last_grouped_conv_grad_weight",
+        ),
+        ("norm", {"channels": 3, "batch": 1, "channels_last": 1}, "last_norm"),
         ("norm", {"channels": 3, "batch": 1}, "image_norm"),
         ("norm", {"rows": 3, "width": 1}, "norm"),
         ("copy", {"elements": 3, "from_host": 1}, "host_copy"),
@@ -106,8 +113,10 @@ def test_an_unknown_class_is_doubtful_but_finite():
     ],
 )
 def test_what_works_otherwise_is_told_apart(operation, sizes, kind):
-    work = Work(operation=operation, dtype="float32", sizes=sizes, flops=0.0, bytes=1.0)
-    assert kind_of(work) == kind
+    point = Point(
+        operation=operation, dtype="float32", sizes=sizes, flops=0.0, bytes=1.0, seconds=1.0
+    )
+    assert kind_of(work_of(point)) == kind
 
 
 def test_a_boards_power_limits_what_it_reaches():
@@ -156,3 +165,46 @@ def test_few_channels_leave_most_of_a_device_idle():
     ]  # fmt: skip
     few, many = place(norms, ["float32"] * 2, limits).roofline_s
     assert few > 5 * many
+
+
+def image_points(factor, groups=1, **more):
+    """Convolutions of an H200 that take `factor` ms whatever their size."""
+    found = []
+    for batch in (16, 32, 64, 128, 256):
+        for channels in (64, 128):
+            sizes = {
+                "batch": batch, "in_channels": channels, "out_channels": channels, "height": 28,
+                "width": 28, "kernel": 3, "stride": 1, "groups": groups, **more,
+            }  # fmt: skip
+            point = Point(
+                operation="conv", dtype="float16", sizes=sizes, flops=1e9, bytes=1e6,
+                seconds=1e-3 * factor,
+            )  # fmt: skip
+            found.append(point)
+    return tuple(found)
+
+
+def of_images(device, points, asked, *, own=True):
+    made = Curves(
+        replace(made_calibration("h200", 0.8), points=points), limits_of(find_device("h200"))
+    )
+    known = (made, ()) if own else (None, [made])
+    return predictor(device, *known).times([asked]).seconds[0]
+
+
+def test_images_with_their_channels_innermost_go_by_points_of_such_images():
+    plain, last = image_points(1.0), image_points(0.25, channels_last=1)
+    asked, other = work_of(last[0]), work_of(plain[0])
+    assert of_images("h200", (*plain, *last), asked) == pytest.approx(0.25e-3, rel=0.05)
+    assert of_images("h200", (*plain, *last), other) == pytest.approx(1e-3, rel=0.05)
+    # Without such points: as others, less what their turning takes.
+    assert 0.9e-3 < of_images("h200", plain, asked) < 1e-3
+
+
+def test_depthwise_kernels_for_channels_innermost_are_not_carried_over():
+    plain, last = image_points(1.0, groups=64), image_points(0.1, groups=64, channels_last=1)
+    asked, both = work_of(last[0]), (*plain, *last)
+    assert of_images("h200", both, asked) == pytest.approx(1e-4, rel=0.05)
+    carried = of_images("h100-sxm", both, asked, own=False)
+    assert carried == pytest.approx(of_images("h100-sxm", plain, asked, own=False), rel=1e-6)
+    assert carried > 5e-4

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from trainload.hardware.calibrations import Calibration
     from trainload.predict.limits import Limits
 
+LAST = "last_"
+"""Before kinds of work on images with their channels innermost."""
 HOST_FLOOR = "device time of small operations"
 """In `lacks` of a calibration whose shortest times are those of the host's calls."""
 _NEIGHBOURS = 6
@@ -63,6 +65,8 @@ class Said:
     floor_s: float
     exact: bool
     """Whether it has points of that very class, and for products of that type."""
+    as_laid: bool = False
+    """Whether its images lay in memory as the works' do, channels innermost."""
 
 
 class Curves:
@@ -110,7 +114,7 @@ class Curves:
         """What it says of works of one kind and type; None where nothing is near enough."""
         import numpy as np
 
-        kind = self._told_apart(kind)
+        kind = self._told_apart(kind, dtype)
         key = self._nearest_key(kind, dtype)
         if key is None:
             return None
@@ -124,7 +128,13 @@ class Curves:
         spread = np.sqrt((((found - mean[:, None]) ** 2) * weights).sum(axis=1))
         # What only moves bytes moves them alike in every type.
         exact = key == (kind, dtype) or (key[0] == kind and not is_product(kind))
-        return Said(residual=mean, spread=spread, floor_s=curve.floor_s, exact=exact)
+        return Said(
+            residual=mean,
+            spread=spread,
+            floor_s=curve.floor_s,
+            exact=exact,
+            as_laid=kind.startswith(LAST),
+        )
 
     @cached_property
     def energy_rates(self) -> EnergyRates | None:
@@ -135,8 +145,15 @@ class Curves:
         """The floor without the host's share."""
         return min(floor_s, LEAST_KERNEL_S) if self.host_floor else floor_s
 
-    def _told_apart(self, kind: str) -> str:
-        """The kind; without what only calibrations of processors tell apart where this does not."""
+    def _told_apart(self, kind: str, dtype: str) -> str:
+        """The kind; without what not every calibration tells apart where this one does not.
+
+        In place and at random only those of processors do, channels innermost only those of GPUs.
+        """
+        if kind.startswith(LAST):
+            plain = kind.removeprefix(LAST)
+            types = (dtype,) if is_product(kind) else _DTYPES
+            return kind if any((kind, one) in self._points for one in types) else plain
         plain = kind.removeprefix("in_place_").removeprefix("random_")
         known = plain == kind or any(one == kind for one, _ in self._points)
         return kind if known else plain
@@ -154,14 +171,18 @@ def kind_of(work: Work) -> str:
     """The class, with apart what works otherwise under the same name.
 
     Convolutions of single places are plain products, those with few channels in a group leave
-    matrix units idle; norms of images are batch norms; copies from the host pass its bus. On a
+    matrix units idle; images with their channels innermost have kernels of their own; norms of
+    images are batch norms; copies from the host pass its bus. On a
     processor what is written in place has its memory already, and random numbers take long.
     """
     name = work.operation
     if name.startswith("conv"):
+        laid = LAST if work.channels_last else ""
         if is_narrow(work):
-            return f"grouped_{name}"
-        return f"pointwise_{name}" if work.sizes.get("kernel", 1) == 1 else name
+            return f"{laid}grouped_{name}"
+        return f"{laid}pointwise_{name}" if work.sizes.get("kernel", 1) == 1 else f"{laid}{name}"
+    if name.startswith("norm") and "channels" in work.sizes and work.channels_last:
+        return f"{LAST}{name}"
     if by_channel(work):
         return f"image_{name}"
     if work.sizes.get("turned"):
@@ -175,7 +196,8 @@ def kind_of(work: Work) -> str:
 
 def is_product(kind: str) -> bool:
     """Whether works of the kind multiply matrices."""
-    return kind.removeprefix("pointwise_").removeprefix("grouped_") in PRODUCTS
+    plain = kind.removeprefix(LAST).removeprefix("pointwise_").removeprefix("grouped_")
+    return plain in PRODUCTS
 
 
 def _alike(kind: str) -> tuple[str, ...]:

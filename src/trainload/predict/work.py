@@ -45,7 +45,7 @@ class Work:
     layer: str | None = None
     phase: str = "forward"
     channels_last: bool = False
-    """Of a convolution: whether its images have the channels innermost."""
+    """Whether its images have the channels innermost."""
     name: str = ""
     """As the framework calls it; empty where only its class is known."""
 
@@ -77,6 +77,7 @@ def work_of(point: Point) -> Work:
         sizes=point.sizes,
         flops=point.flops,
         bytes=point.bytes,
+        channels_last=bool(point.sizes.get("channels_last")),
     )
 
 

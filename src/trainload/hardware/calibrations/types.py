@@ -40,13 +40,13 @@ _IMAGE = ("batch", "channels", "height", "width")
 SIZES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "linear": (("m", "n", "k"),),
     "bmm": (("batch", "m", "n", "k"),),
-    "conv": (_CONV,),
-    "conv_grad_input": (_CONV,),
-    "conv_grad_weight": (_CONV,),
+    "conv": (_CONV, (*_CONV, "channels_last")),
+    "conv_grad_input": (_CONV, (*_CONV, "channels_last")),
+    "conv_grad_weight": (_CONV, (*_CONV, "channels_last")),
     "attention": (_ATTENTION,),
     "attention_backward": (_ATTENTION,),
-    "norm": (("rows", "width"), _IMAGE),
-    "norm_backward": (("rows", "width"), _IMAGE),
+    "norm": (("rows", "width"), _IMAGE, (*_IMAGE, "channels_last")),
+    "norm_backward": (("rows", "width"), _IMAGE, (*_IMAGE, "channels_last")),
     "softmax": (("rows", "width"),),
     "softmax_backward": (("rows", "width"),),
     "pool": ((*_IMAGE, "kernel", "stride"),),
@@ -70,8 +70,8 @@ SIZES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 
 Height and width are those of the input, padded by (kernel - 1) // 2. A norm with rows and width is
 a layer norm, one with channels a batch norm in training. `operands` are tensors read and written;
-`causal`, `fused`, `from_host` and `pinned` are 0 or 1; an optimizer has two `moments` (AdamW), one
-(SGD with momentum) or none; `table` is the rows of an embedding."""
+`causal`, `channels_last`, `fused`, `from_host` and `pinned` are 0 or 1; an optimizer has two
+`moments` (AdamW), one (SGD with momentum) or none; `table` is the rows of an embedding."""
 
 DType = Literal["float32", "tf32", "bfloat16", "float16"]
 DTYPES: tuple[str, ...] = DType.__args__  # type: ignore[attr-defined]

@@ -55,6 +55,11 @@ def test_shapes_and_gradients_are_those_of_the_operation():
     (weights,) = build_calls(Case("c", "conv_grad_weight", "float32", sizes, 1, 1), "cpu", 1)
     x, w, b = weights()
     assert x is None and tuple(w.shape) == (6, 2, 3, 3)
+    (last,) = build_calls(
+        Case("last conv", "conv", "float32", {**sizes, "channels_last": 1}, 1, 1), "cpu", 1
+    )
+    assert last().is_contiguous(memory_format=torch.channels_last)
+    assert not result().is_contiguous(memory_format=torch.channels_last)
     rows = {"rows": 5, "width": 3, "table": 11}
     (scatter,) = build_calls(Case("scatter", "scatter", "float32", rows, 1, 1), "cpu", 1)
     assert tuple(scatter().shape) == (11, 3)

@@ -72,6 +72,14 @@ FAMILIES: Mapping[str, float] = {
     "grouped conv": 1.0,
     "grouped conv_grad_input": 1.0,
     "grouped conv_grad_weight": 1.0,
+    "last conv": 1.0,
+    "last conv_grad_input": 0.8,
+    "last conv_grad_weight": 0.8,
+    "last grouped conv": 0.7,
+    "last grouped conv_grad_input": 0.7,
+    "last grouped conv_grad_weight": 0.7,
+    "last norm": 0.5,
+    "last norm_backward": 0.5,
     "softmax": 0.7,
     "softmax_backward": 0.7,
     "pool": 0.5,
@@ -96,6 +104,9 @@ float32."""
 OF_PROCESSORS = ("in-place elementwise", "random elementwise")
 """Families of their own on processors, where a new result's pages are first given by the system and
 random numbers are drawn one by one."""
+LAST = "last "
+"""Before families whose images have their channels innermost: other kernels serve them, and on GPUs
+so many models are trained like that that they are measured."""
 
 
 def list_cases(dtypes: Sequence[str]) -> list[Case]:
@@ -108,11 +119,20 @@ def list_cases(dtypes: Sequence[str]) -> list[Case]:
                 continue
             if dtype != "float32" and family in _ONE_TYPE:
                 continue
-            listed = _SIZES[family.replace("_backward", "")]()
+            listed = _SIZES[family.replace("_backward", "").removeprefix(LAST)]()
+            if family.startswith(LAST):
+                listed = _channels_last(listed)
             for sizes in {tuple(one.items()): one for one in listed}.values():
                 flops, moved = counting.count(operation, sizes, dtype)
                 found.append(Case(family, operation, dtype, sizes, flops, moved))
     return found
+
+
+def _channels_last(listed: Iterator[Sizes]) -> Iterator[Sizes]:
+    """The images among them, with their channels innermost."""
+    for sizes in listed:
+        if "height" in sizes:
+            yield {**sizes, "channels_last": 1}
 
 
 def _linear() -> Iterator[Sizes]:

@@ -48,6 +48,13 @@ class _Make:
         made = torch.randn(shape, device=self.device, dtype=self.dtype).mul_(0.1)
         return made.requires_grad_(grad)
 
+    def image(self, sizes: Mapping[str, int], *shape: int, grad: bool = False) -> Any:
+        """The same with its channels innermost where the sizes say so."""
+        made = self.normal(*shape)
+        if sizes.get("channels_last"):
+            made = made.contiguous(memory_format=torch.channels_last)
+        return made.requires_grad_(grad)
+
     def indices(self, count: int, below: int) -> Any:
         """Rows of a table, at random."""
         return torch.randint(below, (count,), device=self.device)
@@ -94,9 +101,9 @@ def _conv_operands(s: Mapping[str, int], make: _Make) -> tuple[Any, Any, Any]:
     kernel, stride = s["kernel"], s["stride"]
     out_h, out_w = (output_length(s[side], kernel, stride) for side in ("height", "width"))
     return (
-        make.normal(s["batch"], s["in_channels"], s["height"], s["width"]),
-        make.normal(s["out_channels"], s["in_channels"] // s["groups"], kernel, kernel),
-        make.normal(s["batch"], s["out_channels"], out_h, out_w),
+        make.image(s, s["batch"], s["in_channels"], s["height"], s["width"]),
+        make.image(s, s["out_channels"], s["in_channels"] // s["groups"], kernel, kernel),
+        make.image(s, s["batch"], s["out_channels"], out_h, out_w),
     )
 
 
@@ -115,7 +122,7 @@ def _norm(case: Case, make: _Make, backward: bool) -> Call:
     s = case.sizes
     # Weights and running means stay float32 under autocast; the kernels take them beside halves.
     if "channels" in s:
-        x = make.normal(s["batch"], s["channels"], s["height"], s["width"], grad=backward)
+        x = make.image(s, s["batch"], s["channels"], s["height"], s["width"], grad=backward)
         w, b = (torch.ones(s["channels"], device=make.device) for _ in range(2))
         means, variances = torch.zeros_like(b), torch.ones_like(b)
 

@@ -10,7 +10,7 @@ from typing import Callable, List, Optional, Protocol, Set
 
 import torch
 
-from trainload_worker.frameworks.torch.sweep.cases import OF_PROCESSORS, Case, list_cases
+from trainload_worker.frameworks.torch.sweep.cases import LAST, OF_PROCESSORS, Case, list_cases
 from trainload_worker.frameworks.torch.sweep.counting import count
 from trainload_worker.frameworks.torch.sweep.devices import CpuDevice, CudaDevice, Device
 from trainload_worker.frameworks.torch.sweep.kernels import Call, build_calls
@@ -69,8 +69,10 @@ class Sweep:
         check: Callable[[], None],
         spec: SweepSpec,
         build: Build = build_calls,
+        only: Optional[Callable[[Case], bool]] = None,
     ) -> None:
         self._device, self._events, self._check, self._calls = device, events, check, build
+        self._only = only
         self._limit_s, self._hold_s, self._start_s = spec.limit_s, spec.hold_s, monotonic()
         self._points: List[SweepPoint] = []
         self._cases: List[Case] = []
@@ -84,8 +86,11 @@ class Sweep:
         if device.kind == "cpu":
             # A host is where it is: nothing is copied to it.
             cases = [one for one in cases if not one.sizes.get("from_host")]
+            cases = [one for one in cases if not one.family.startswith(LAST)]
         else:
             cases = [one for one in cases if one.family not in OF_PROCESSORS]
+        if self._only is not None:
+            cases = [one for one in cases if self._only(one)]
         self._lanes = make_lanes(cases, device.shares)
         self._events.write(SweepBegun(device.name, tuple(device.dtypes), len(cases), device.method))
         if self._hold_s > 0:
