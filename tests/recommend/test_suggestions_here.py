@@ -20,6 +20,7 @@ FACTS = HereFacts(
     memory_bytes=2**34,
     swap_bytes=2**30,
     huge_pages="madvise",
+    c_library="glibc",
     bf16_units=False,
     disk_free_bytes=2**36,
     disk_rotates=True,
@@ -27,7 +28,8 @@ FACTS = HereFacts(
     batch_size=32,
 )
 TOPICS = {
-    "threads", "core set", "loader workers", "precision", "batch", "huge pages", "swap", "disk",
+    "threads", "core set", "loader workers", "precision", "batch", "huge pages", "allocator",
+    "swap", "disk",
 }  # fmt: skip
 
 
@@ -59,6 +61,21 @@ def test_a_run_tells_gains():
     assert ordered == sorted(ordered, reverse=True)
     calm = suggested(past=replace(past, wait_fraction=0.001))
     assert calm["loader workers"].advice.startswith("as they are")
+
+
+def test_the_allocator_is_told_to_keep_memory_where_page_faults_cost_time():
+    unknown = suggested()["allocator"]
+    assert unknown.gain is None and "MALLOC_MMAP_MAX_=0" in unknown.advice
+    assert unknown.trial.base.sets == {} and not unknown.trial.keeps
+    faulty = PastRun(name="run", paging_fraction=0.35, paging_read=True)
+    found = suggested(past=faulty)["allocator"]
+    assert found.gain == 0.35 and "35.0 % of run's processor time" in found.basis
+    calm = suggested(past=replace(faulty, paging_fraction=None))["allocator"]
+    assert calm.gain == 0.0 and calm.advice.startswith("as it is") and calm.trial.keeps
+    blind = suggested(past=PastRun(name="run"))["allocator"]
+    assert blind.gain is None
+    for other in (suggested(c_library=None), suggested(accelerator="gpu0")):
+        assert other["allocator"].gain == 0.0 and other["allocator"].trial is None
 
 
 def test_unlike_cores_and_units_of_the_processor():

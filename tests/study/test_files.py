@@ -79,6 +79,10 @@ def complaint(text, name="study.yaml", **options):
             f"{HEAD}factors:\n  batch_size: [64, 32, 64]\n",
             "study.yaml:4: factors.batch_size[2]: the level 64 is named twice",
         ),
+        (
+            f"{HEAD}factors:\n  how: [{{level: a}}, {{level: b}}]\n",
+            "study.yaml:4: factors.how[1]: two levels set nothing: they would be the same",
+        ),
         # what belongs together
         (f"{HEAD}design: random\n", "study.yaml:3: design: random needs a number"),
         (f"{HEAD}design: gird\n", "study.yaml:3: design.kind: 'gird' is not one of grid"),
@@ -265,3 +269,13 @@ def test_the_schemas_know_every_key():
 def test_the_shipped_studies_can_be_read(name, quick):
     study = load_study(name, quick=quick)
     assert study.name == (f"{name}-quick" if quick else name) and study.keys.description
+
+
+def test_a_level_with_a_name_alone_leaves_the_workload_as_it_stands():
+    study = parse_study(
+        f"{HEAD}factors:\n  allocator:\n    - {{level: as it is}}\n"
+        "    - {level: keeping, environment.MALLOC_MMAP_MAX_: '0'}\n",
+        "study.yaml",
+    )
+    as_it_is, keeping = study.factors[0].levels
+    assert as_it_is.sets == {} and keeping.sets == {"environment.MALLOC_MMAP_MAX_": "0"}

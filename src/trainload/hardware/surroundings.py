@@ -1,9 +1,10 @@
-"""What of this machine a training may be set by: huge pages, units of the processor, the disk.
+"""What of this machine a training may be set by: memory, units of the processor, the disk.
 
 Read once, on request; what the system does not tell is None.
 """
 
 import os
+import platform
 import re
 import shutil
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ class Surroundings:
 
     huge_pages: str | None
     """The mode of transparent huge pages: always, madvise or never."""
+    c_library: str | None
+    """`glibc` where that is this system's C library."""
     bf16_units: bool | None
     """Whether the processor has units for bf16."""
     disk_free_bytes: int | None
@@ -40,6 +43,7 @@ def read_surroundings(
         free = None
     return Surroundings(
         huge_pages=None if chosen is None else chosen[1],
+        c_library=platform.libc_ver()[0] or None,
         bf16_units=None if told is None else bool({*told[1].split()} & {*_BF16_FLAGS}),
         disk_free_bytes=free,
         disk_rotates=_rotates(folder, sys_root),

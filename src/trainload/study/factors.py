@@ -82,6 +82,9 @@ def read_factor(name: str, keys: StudyKeys, source: Located) -> Factor:
         if text in seen:
             raise source.wrong(level.path, f"the level {text} is named twice")
         seen[text] = level
+    plain = [level for level in levels if not level.sets]
+    if len(plain) > 1:
+        raise source.wrong(plain[1].path, "two levels set nothing: they would be the same")
     return Factor(name=name, levels=levels, range=None, path=path)
 
 
@@ -100,7 +103,7 @@ def _read_range(name: str, value: Any, keys: StudyKeys, source: Located) -> Rang
 def _read_level(name: str, value: Any, path: KeyPath, keys: StudyKeys, source: Located) -> Level:
     if isinstance(value, Mapping):
         rest = {key: one for key, one in value.items() if key != LABEL}
-        if not isinstance(value.get(LABEL), str | int | float | bool) or not rest:
+        if not isinstance(value.get(LABEL), str | int | float | bool):
             raise source.wrong(path, "a level of several keys has a name too: {level: a, key: 1}")
         level = Level(label=value[LABEL], sets=rest, path=path)
     else:

@@ -199,6 +199,7 @@ def _facts(
         memory_bytes=min(rooms) if rooms else None,
         swap_bytes=machine.swap_total_bytes,
         huge_pages=around.huge_pages,
+        c_library=around.c_library,
         bf16_units=around.bf16_units,
         disk_free_bytes=around.disk_free_bytes,
         disk_rotates=around.disk_rotates,

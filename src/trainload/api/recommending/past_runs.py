@@ -153,4 +153,6 @@ def _waits(path: Path) -> PastRun:
         wait_fraction=min(wait / whole, 1.0) if wait is not None and whole > 0 else None,
         quota_fraction=circumstances.quota_fraction,
         swapped_bytes=circumstances.swapped_bytes,
+        paging_fraction=circumstances.kernel_fraction,
+        paging_read="run_page_faults_count" in summary.counters,
     )

@@ -49,7 +49,7 @@ PILOT_S = 10.0
 """For which that run is waited at least."""
 _PILOT_SHARE = 0.25
 """Of the time, for one run that tells how long a step takes."""
-_ORDER = ("threads", "precision", "batch_size", "loader", "huge_pages", "setting")
+_ORDER = ("threads", "precision", "batch_size", "loader", "huge_pages", "allocator", "setting")
 """Of the factors: fewer cores come with fewer threads, so their level is set last."""
 
 Show = Callable[[str], None]

@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from trainload.recommend.types import Plan
 
 Topic = Literal[
-    "threads", "core set", "loader workers", "precision", "batch", "huge pages", "swap", "disk"
+    "threads",
+    "core set",
+    "loader workers",
+    "precision",
+    "batch",
+    "huge pages",
+    "allocator",
+    "swap",
+    "disk",
 ]
 Verdict = Literal["confirmed", "withdrawn", "not decided"]
 
@@ -26,6 +34,11 @@ class PastRun:
     quota_fraction: float | None = None
     """Share for which the CPU quota held it back."""
     swapped_bytes: float | None = None
+    paging_fraction: float | None = None
+    """Of its processor time, that the system took to give it memory; None also where it gave
+    little."""
+    paging_read: bool = False
+    """Whether its page faults were counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +54,8 @@ class HereFacts:
     memory_bytes: int | None
     swap_bytes: int | None
     huge_pages: str | None
+    c_library: str | None
+    """`glibc`, whose allocator can be told to keep memory; None where it is another."""
     bf16_units: bool | None
     disk_free_bytes: int | None
     disk_rotates: bool | None

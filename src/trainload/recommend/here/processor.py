@@ -1,4 +1,4 @@
-"""Suggestions of what computes: threads, core set, precision, huge pages; pure."""
+"""Suggestions of what computes: threads, core set, precision, huge pages, allocator; pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 from trainload.recommend.here.facts import HereFacts, Level, Suggestion, Trial
 from trainload.recommend.wording import number_words
-from trainload.units import render_seconds
+from trainload.units import render_percent, render_seconds
 from trainload_worker.protocol.training import HALVES
 
 LIMITS_UNKNOWN = "not known: trainload detect --measure has not measured this machine"
 UNCHANGED = "nothing is changed"
 ITS_OWN = "it is the code's own; its arguments set it, or an edit"
 HUGE_PAGES_VARIABLE = "THP_MEM_ALLOC_ENABLE"
+KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
+"""Has glibc keep what a step frees, up to 8 GiB, for the next one."""
 
 
 def suggest_threads(facts: HereFacts) -> Suggestion:
@@ -227,4 +229,54 @@ def _paging(facts: HereFacts) -> str:
     return (
         f"not known for a training; a load from far memory takes {huge} in place of "
         f"{small} (detect --measure, {reach.day})"
+    )
+
+
+def suggest_allocator(facts: HereFacts) -> Suggestion:
+    """Whether steps take memory anew that they gave back before."""
+    if facts.accelerator is not None:
+        return _left_alone("as it is: the GPU's framework keeps its own memory", UNCHANGED)
+    if facts.c_library != "glibc":
+        return _left_alone("as it is: this system's C library is not glibc", UNCHANGED)
+    past = facts.past
+    if past is not None and past.paging_read and past.paging_fraction is None:
+        calm = "as it is: the system spends little on giving this training memory"
+        return _left_alone(calm, past.name, trial=_keeping(keeps=True))
+    words = " ".join(f"{name}={value}" for name, value in KEEPING.items())
+    gain, basis = None, "not known: no run of it here tells its page faults; trainload run it"
+    if past is not None and past.paging_fraction is not None:
+        gain = past.paging_fraction
+        share = render_percent(gain)
+        basis = f"the system took {share} of {past.name}'s processor time for it, at most saved"
+    return Suggestion(
+        topic="allocator",
+        advice=f"have it keep what steps free: {words}",
+        option=None,
+        gain=gain,
+        basis=basis,
+        trial=_keeping(keeps=False),
+    )
+
+
+def _left_alone(advice: str, basis: str, trial: Trial | None = None) -> Suggestion:
+    return Suggestion(
+        topic="allocator",
+        advice=advice,
+        option=None,
+        gain=0.0,
+        basis=basis,
+        trial=trial,
+        not_tried="nothing is to be changed" if trial is None else None,
+    )
+
+
+def _keeping(*, keeps: bool) -> Trial:
+    return Trial(
+        factor="allocator",
+        base=Level(label="as it is"),
+        other=Level(
+            label="keeping",
+            sets={f"environment.{name}": value for name, value in KEEPING.items()},
+        ),
+        keeps=keeps,
     )

@@ -10,6 +10,7 @@ from trainload.recommend.here.feeding import (
     suggest_swap,
 )
 from trainload.recommend.here.processor import (
+    suggest_allocator,
     suggest_cores,
     suggest_huge_pages,
     suggest_precision,
@@ -26,6 +27,7 @@ def suggest_here(facts: HereFacts) -> tuple[Suggestion, ...]:
         *suggest_precision(facts),
         *suggest_batch(facts),
         suggest_huge_pages(facts),
+        suggest_allocator(facts),
         suggest_swap(facts),
         suggest_disk(facts),
     ]
