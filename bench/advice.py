@@ -30,6 +30,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 SCRIPT = ROOT / "bench" / "scripts" / "advice_case.py"
+KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
+"""The remedy of cases whose memory is given back after each step."""
 MACHINE = ("swapping", "cpu_quota", "throttling", "contention")
 CASES = {
     "slow_loader": ("input_wait", "tune"),
@@ -50,6 +52,8 @@ CASES = {
     "teacher": ("gradientless", "judge"),
     "double": ("precision", "judge"),
     "contention": ("contention", "judge"),
+    "allocator": ("page_faults", "tune"),
+    "allocator_images": ("page_faults", "judge"),
     "gpu_precision": ("precision", "tune"),
     "gpu_autocast": ("precision", "judge"),
     "gpu_item": ("synchronising", "judge"),
@@ -61,8 +65,8 @@ CASES = {
 BURNERS = 2
 
 
-def run_script(command: list[str], result: Path, folder: str) -> float:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TMPDIR": folder}
+def run_script(command: list[str], result: Path, folder: str, **settings: str) -> float:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TMPDIR": folder, **settings}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode or not result.exists():
         raise RuntimeError(f"{done.stdout[-300:]}{done.stderr[-1200:]}")
@@ -84,7 +88,9 @@ def run_once(case: str, form: str, seconds: float, keep: Path | None) -> dict:
             if form == "watched":
                 head = [sys.executable, "-m", "trainload.run", str(SCRIPT), "--layers"]
                 command = [*head, "--out", f"{folder}/runs", "--", *arguments]
-            row = {"case": case, "form": form, "step_s": run_script(command, result, folder)}
+            settings = KEPT if case.startswith("allocator") and form == "remedied" else {}
+            step_s = run_script(command, result, folder, **settings)
+            row = {"case": case, "form": form, "step_s": step_s}
             if form == "watched":
                 made = next(Path(folder, "runs").iterdir())
                 if keep is None:

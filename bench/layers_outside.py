@@ -8,6 +8,10 @@ of the windows. Prints ratios against the plain process of the same round: their
 with a 95 % interval. Raw figures of every process are appended to --out, and earlier ones of the
 same file are pooled with them. `--rows h200-1,h200-2` prints those kept under docs/measurements
 (bench/raw.py layers_outside) and runs nothing.
+
+With --beside, for machines whose speed changes from second to second: the plain process and the one
+with layers run at the same time, each on a core of its own with all that belongs to it, and change
+cores with every round; so many rounds as the half-width needs to be below --within, or --most.
 """
 
 import argparse
@@ -18,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,23 +38,66 @@ BEFORE, AFTER = 2, 10
 """Steps on each side of a window that may pay for it, or hurry until the device's queue is full."""
 
 
-def run_once(case: str, variant: str, seconds: float, steps: int) -> dict:
+def run_once(
+    case: str,
+    variant: str,
+    seconds: float,
+    steps: int,
+    core: int | None = None,
+    meeting: tuple[Path, Path] | None = None,
+) -> dict:
     """One process; its own figures, and where its windows were."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
-        arguments = [case, str(seconds), str(result), str(steps)]
+        arguments = [case, str(seconds), str(result), str(steps), *map(str, meeting or ())]
         command = [sys.executable, str(SCRIPT), *arguments]
         if variant != "plain":
             layers = "--layers" if variant == "layers" else "--no-layers"
             head = [sys.executable, "-m", "trainload.run", str(SCRIPT), layers]
             command = [*head, "--out", f"{folder}/runs", "--", *arguments]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        if core is not None:
+            command = ["taskset", "-c", str(core), *command]
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode or not result.exists():
             raise SystemExit(f"{case} {variant} failed: {done.stdout[-500:]}{done.stderr[-1500:]}")
         row = {"case": case, "variant": variant, **json.loads(result.read_text())}
         row["windows"], row["stated_s"] = windows_of(Path(folder) / "runs")
     return row
+
+
+def run_beside(case: str, seconds: float, steps: int, cores: list[int]) -> list[dict]:
+    """A plain process and one with layers at the same time, on the first core and the second."""
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
+        here, there = Path(folder) / "plain", Path(folder) / "layers"
+        both = [
+            pool.submit(run_once, case, "plain", seconds, steps, cores[0], (here, there)),
+            pool.submit(run_once, case, "layers", seconds, steps, cores[1], (there, here)),
+        ]
+        return [one.result() for one in both]
+
+
+def measure_beside(options: argparse.Namespace, rows: list[dict]) -> None:
+    """Rounds of each case until its total is known as well as is asked for."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    for case in options.cases.split(","):
+        mine = [row for row in rows if row["case"] == case]
+        steps = mine[0]["steps"] if mine else 0
+        if not steps:
+            steps = run_once(case, "plain", options.seconds, 0, cores[0])["steps"]
+        for number in range(len(mine) // 2, options.most):
+            order = cores if number % 2 == 0 else cores[::-1]
+            made = run_beside(case, options.seconds, steps, order)
+            mine += made
+            if options.out is not None:
+                with options.out.open("a") as file:
+                    file.writelines(json.dumps({**row, "beside": True}) + "\n" for row in made)
+            totals = [a["loop_s"] / b["loop_s"] for a, b in pair(mine, case, "layers")]
+            found = ratio_interval([math.log(ratio) for ratio in totals])
+            narrow = found is not None and found.high - found.low <= 2 * options.within
+            if number % 2 and number + 1 >= options.rounds and narrow:
+                break
+        summarise([mine])
 
 
 def windows_of(runs: Path) -> tuple[list[list[int]], float]:
@@ -130,6 +178,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--beside", action="store_true", help="both at once, a core each")
+    parser.add_argument("--within", type=float, default=0.03, help="half-width, with --beside")
+    parser.add_argument("--most", type=int, default=24, help="rounds, with --beside")
     parser.add_argument("--rows", help="names of kept rows to print, with commas between them")
     options = parser.parse_args()
     if options.rows is not None:
@@ -139,6 +190,9 @@ def main() -> None:
     rows = []
     if options.out is not None and options.out.exists():
         rows = [json.loads(line) for line in options.out.read_text().splitlines()]
+    if options.beside:
+        measure_beside(options, rows)
+        return
     variants = options.variants.split(",")
     for case in options.cases.split(","):
         known = [row["steps"] for row in rows if row["case"] == case]

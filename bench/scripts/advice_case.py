@@ -265,6 +265,36 @@ def contention():
     train(mlp(4, 512), batches(128, 512))
 
 
+class Recurrent(nn.Module):
+    """Whole rows of numbers as sequences, the last output as what they are."""
+
+    def __init__(self, kind, width, hidden, layers):
+        super().__init__()
+        self.inner, self.head = kind(width, hidden, layers, batch_first=True), nn.Linear(hidden, 10)
+
+    def forward(self, x):
+        return self.head(self.inner(x)[0][:, -1])
+
+
+def sequences(rows, length, width):
+    while True:
+        yield torch.randn(rows, length, width), torch.randint(0, 10, (rows,))
+
+
+def allocator():
+    # Planted and remedied alike: the remedy stands in the environment.
+    train(Recurrent(nn.LSTM, 28, 128, 2), sequences(32, 100, 28))
+
+
+def allocator_images():
+    blocks = [
+        layer for _ in range(4) for layer in (nn.Conv2d(24, 24, 1), nn.GELU(), nn.BatchNorm2d(24))
+    ]
+    model = nn.Sequential(nn.Unflatten(1, (24, 48, 48)), *blocks, nn.Flatten(), nn.LazyLinear(10))
+    model(torch.randn(2, 24 * 48 * 48))
+    train(model, batches(32, 24 * 48 * 48))
+
+
 def gpu_precision():
     train(mlp(8, 4096), batches(4096, 4096))
 

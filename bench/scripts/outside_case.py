@@ -1,12 +1,14 @@
 """A plain torch training that times its own steps; knows nothing of trainload.
 
-    python bench/scripts/outside_case.py CASE SECONDS RESULT.json
+    python bench/scripts/outside_case.py CASE SECONDS RESULT.json [STEPS [MINE THEIRS]]
 
 Trains for about that long after a warm-up and writes the end of every step by its own clock, and
-the CPU time of the process. The device is waited for at the start and at the end alone.
+the CPU time of the process. The device is waited for at the start and at the end alone. Given two
+files it makes its own before it trains and waits for the other: two processes begin together.
 """
 
 import json
+import os
 import sys
 import time
 
@@ -144,6 +146,11 @@ def main():
         if CUDA:
             torch.cuda.synchronize()
 
+    if len(sys.argv) > 6:
+        with open(sys.argv[5], "w", encoding="utf-8"):
+            pass
+        while not os.path.exists(sys.argv[6]):
+            time.sleep(0.001)
     for _ in range(5):
         step()
     settle()

@@ -184,7 +184,7 @@ def test_a_hanging_step_is_abandoned_after_a_signal(tmp_path: Path) -> None:
     document = make_spec(tmp_path, fake={"hang_at_step": 20})
     process = spawn_worker(document)
     wait_for(lambda: has_event(document, "epoch"))
-    time.sleep(0.3)
+    time.sleep(1.0)
     process.terminate()
     process.communicate(timeout=20)
     assert process.returncode == 130
@@ -196,7 +196,7 @@ def test_a_stubborn_hang_needs_a_kill(tmp_path: Path) -> None:
     document = make_spec(tmp_path, fake={"hang_at_step": 20, "stubborn": True})
     process = spawn_worker(document)
     wait_for(lambda: has_event(document, "epoch"))
-    time.sleep(0.3)
+    time.sleep(1.0)
     process.terminate()
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.5)
