@@ -172,6 +172,6 @@ def test_suggestions_for_this_machine_show_themselves(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     advice = trainload.recommend_here("mlp", batch_size=64)
     told = {one.topic: one for one in advice.suggestions}
-    assert len(told) == 8 and all(one.tried is None for one in told.values())
+    assert len(told) == 9 and all(one.tried is None for one in told.values())
     assert advice.trial is None and "measured here" not in advice.to_text()
     assert "Suggestions" in advice.to_html() and not list(tmp_path.iterdir())
