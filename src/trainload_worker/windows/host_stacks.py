@@ -141,7 +141,10 @@ class StackSampler:
         # Ticks that came while the thread was inside of one call into C are handled together, when
         # that returns: the stack was the same at each of them.
         first, last = self._next, (now_ns - self._first_ns) // self._period_ns
-        last = max(last, first)
+        if last < first:
+            return  # a tick that came when this one's handler had just begun has told of both
+        while frame is not None and id(frame.f_code) in _HANDLERS:
+            frame = frame.f_back  # such a tick finds that handler, not the program
         entries: _Stack = []
         depth = 0
         while frame is not None and depth < MOST_FRAMES:
@@ -157,6 +160,7 @@ class StackSampler:
 
 
 StackSampler.HANDLERS = (on_signal, StackSampler._on_tick, StackSampler._note)
+_HANDLERS = frozenset(id(handler.__code__) for handler in StackSampler.HANDLERS)
 
 
 def _queued_s() -> float | None:

@@ -79,6 +79,26 @@ def test_a_long_call_into_c_holds_all_ticks_that_came_in_it():
     assert told_ns == pytest.approx(spent_ns[0], rel=0.3)
 
 
+def test_a_tick_within_another_s_handler_is_the_program_s(monkeypatch):
+    """Where the machine is busy the next one comes before the handler has run a line."""
+    found = []
+
+    class Nested:
+        def on_tick(self, _number, _frame):
+            found.append(sys._getframe(1))
+
+    monkeypatch.setattr(thread_timer, "_ticking", [Nested()])
+    thread_timer.on_signal(0, sys._getframe())
+    sampler = StackSampler()
+    sampler._on, sampler._period_ns, sampler._first_ns = True, 10**9, time.monotonic_ns() - 10**9
+    sampler._on_tick(0, found[0])  # of both ticks
+    sampler._on_tick(0, sys._getframe())  # what was left of the first
+    told = sampler.take(0)
+    own = test_a_tick_within_another_s_handler_is_the_program_s.__name__
+    assert [(first, count) for first, count, _ in told.samples] == [(0, 2)]
+    assert ticks_by_function(told) == {own: 2}
+
+
 def test_no_two_samples_are_due_at_once():
     found = sample(lambda: (spin(0.02), time.sleep(0.02), spin(0.02)))
     at = -1
