@@ -29,9 +29,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
+from trainload.kept_memory import KEEPING  # noqa: E402
+
 SCRIPT = ROOT / "bench" / "scripts" / "advice_case.py"
-KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
-"""The remedy of cases whose memory is given back after each step."""
 MACHINE = ("swapping", "cpu_quota", "throttling", "contention")
 CASES = {
     "slow_loader": ("input_wait", "tune"),
@@ -88,7 +88,7 @@ def run_once(case: str, form: str, seconds: float, keep: Path | None) -> dict:
             if form == "watched":
                 head = [sys.executable, "-m", "trainload.run", str(SCRIPT), "--layers"]
                 command = [*head, "--out", f"{folder}/runs", "--", *arguments]
-            settings = KEPT if case.startswith("allocator") and form == "remedied" else {}
+            settings = KEEPING if case.startswith("allocator") and form == "remedied" else {}
             step_s = run_script(command, result, folder, **settings)
             row = {"case": case, "form": form, "step_s": step_s}
             if form == "watched":

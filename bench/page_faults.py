@@ -16,11 +16,13 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
-KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
+from trainload.kept_memory import KEEPING  # noqa: E402
+
 STEPS = 100
 
 
@@ -50,7 +52,7 @@ def train() -> dict[str, float]:
     }
 
 
-def run(settings: dict[str, str]) -> dict[str, float]:
+def run(settings: Mapping[str, str]) -> dict[str, float]:
     """One process with these settings of the allocator."""
     command = [sys.executable, __file__, "--train"]
     environment = {**os.environ, **settings}
@@ -72,7 +74,7 @@ def main() -> None:
 
     rows = []
     for number in range(words.rounds):
-        forms = [("as it is", {}), ("kept", KEPT)]
+        forms = [("as it is", {}), ("kept", KEEPING)]
         for form, settings in forms if number % 2 else forms[::-1]:
             rows.append({"round": number, "form": form, **run(settings)})
     by = {form: [row for row in rows if row["form"] == form] for form in ("as it is", "kept")}

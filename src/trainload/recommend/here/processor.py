@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainload.kept_memory import KEEPING, KEEPING_WORDS
 from trainload.recommend.here.facts import HereFacts, Level, Suggestion, Trial
 from trainload.recommend.wording import number_words
 from trainload.units import render_percent, render_seconds
@@ -13,8 +14,8 @@ LIMITS_UNKNOWN = "not known: trainload detect --measure has not measured this ma
 UNCHANGED = "nothing is changed"
 ITS_OWN = "it is the code's own; its arguments set it, or an edit"
 HUGE_PAGES_VARIABLE = "THP_MEM_ALLOC_ENABLE"
-KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
-"""Has glibc keep what a step frees, up to 8 GiB, for the next one."""
+LITTLE = 0.03
+"""Share of the processor's time below which giving memory is not worth a setting."""
 
 
 def suggest_threads(facts: HereFacts) -> Suggestion:
@@ -239,10 +240,9 @@ def suggest_allocator(facts: HereFacts) -> Suggestion:
     if facts.c_library != "glibc":
         return _left_alone("as it is: this system's C library is not glibc", UNCHANGED)
     past = facts.past
-    if past is not None and past.paging_read and past.paging_fraction is None:
+    if past is not None and past.paging_read and (past.paging_fraction or 0.0) < LITTLE:
         calm = "as it is: the system spends little on giving this training memory"
         return _left_alone(calm, past.name, trial=_keeping(keeps=True))
-    words = " ".join(f"{name}={value}" for name, value in KEEPING.items())
     gain, basis = None, "not known: no run of it here tells its page faults; trainload run it"
     if past is not None and past.paging_fraction is not None:
         gain = past.paging_fraction
@@ -250,7 +250,7 @@ def suggest_allocator(facts: HereFacts) -> Suggestion:
         basis = f"the system took {share} of {past.name}'s processor time for it, at most saved"
     return Suggestion(
         topic="allocator",
-        advice=f"have it keep what steps free: {words}",
+        advice=f"have it keep what steps free: {KEEPING_WORDS}",
         option=None,
         gain=gain,
         basis=basis,

@@ -16,6 +16,7 @@ from trainload.analyse.attribution.types import (
     WindowCost,
 )
 from trainload.analyse.utilisation import Utilisation
+from trainload.kept_memory import KEEPING_WORDS
 from trainload.report.wording import clean_text, render_energy
 from trainload.units import MISSING, render_flop, render_percent, render_seconds
 
@@ -67,8 +68,8 @@ _ADVICE: Mapping[str, str] = {
     "validation, do it less often; a frozen model's outputs can be kept",
     "precision": "{precise} of the step{of}: {lower}",
     "page_faults": "the system takes {share} of the run's processor time to give it memory that it "
-    "gave back before{why}: MALLOC_TRIM_THRESHOLD_=8589934592 and MALLOC_MMAP_MAX_=0 in the "
-    "environment have it kept, as jemalloc and tcmalloc do",
+    "gave back before{why}: " + KEEPING_WORDS + " in the environment have it kept, as jemalloc and "
+    "tcmalloc do",
     "memory_short": "{evidence} is {share} full{holds}: checkpoint or shard what holds the most, "
     "use smaller batches or a lower precision",
 }

@@ -6,6 +6,7 @@ The whole sentence with its evidence is `report.layers.wording`'s; decides nothi
 from collections.abc import Mapping
 
 from trainload.analyse.attribution.types import Advice
+from trainload.kept_memory import KEEPING_WORDS
 from trainload.report.layers.wording import render_advice
 from trainload.report.wording import clean_text
 from trainload.units import render_percent
@@ -39,7 +40,7 @@ _SHORT: Mapping[str, str] = {
     "often, keep a frozen model's outputs",
     "precision": "computing in {precise}{of} is {share} of the step: {lower}",
     "page_faults": "the system spends {share} of the run's processor time on giving it memory "
-    "anew: MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_MMAP_MAX_=0 before the command",
+    "anew: " + KEEPING_WORDS + " before the command",
     "memory_short": "memory is {share} full{holds}: smaller batches, lower precision, "
     "checkpoint or shard what holds the most",
 }
