@@ -47,7 +47,8 @@ def make_optimizer(name: str, parameters: Any) -> Any:
     return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name](parameters, lr=1e-4)
 
 
-def _classify(model: Any, inputs: Any, classes: int) -> tuple[Any, Loss]:
+def classify(model: Any, inputs: Any, classes: int) -> tuple[Any, Loss]:
+    """A model of classes with the loss of its answers on these inputs."""
     targets = torch.randint(0, classes, (len(inputs),))
 
     def loss() -> Any:
@@ -57,7 +58,7 @@ def _classify(model: Any, inputs: Any, classes: int) -> tuple[Any, Loss]:
     return model, loss
 
 
-def _library() -> Any:
+def find_library() -> Any:
     """torchvision's models, also beside a torch its compiled half was not built for."""
     if torch.version.cuda is None:
         absent = "torchvision._meta_registrations"
@@ -67,26 +68,28 @@ def _library() -> Any:
     return torchvision.models
 
 
-def _vision(name: str, side: int = 224, **options: Any) -> Build:
+def vision(name: str, side: int = 224, **options: Any) -> Build:
+    """A model of torchvision's by its name."""
+
     def build(batch: int) -> tuple[Any, Loss]:
-        model = getattr(_library(), name)(weights=None, **options)
-        return _classify(model, torch.randn(batch, 3, side, side), 1000)
+        model = getattr(find_library(), name)(weights=None, **options)
+        return classify(model, torch.randn(batch, 3, side, side), 1000)
 
     return build
 
 
-resnet18, resnet50, resnet152 = _vision("resnet18"), _vision("resnet50"), _vision("resnet152")
-densenet121, vgg16, alexnet = _vision("densenet121"), _vision("vgg16"), _vision("alexnet")
-squeezenet1_1, mobilenet_v3_large = _vision("squeezenet1_1"), _vision("mobilenet_v3_large")
-efficientnet_b0, convnext_tiny = _vision("efficientnet_b0"), _vision("convnext_tiny")
-vit_b_16, swin_t = _vision("vit_b_16"), _vision("swin_t")
-regnet_y_800mf, shufflenet_v2_x1_0 = _vision("regnet_y_800mf"), _vision("shufflenet_v2_x1_0")
-resnext50_32x4d = _vision("resnext50_32x4d")
+resnet18, resnet50, resnet152 = vision("resnet18"), vision("resnet50"), vision("resnet152")
+densenet121, vgg16, alexnet = vision("densenet121"), vision("vgg16"), vision("alexnet")
+squeezenet1_1, mobilenet_v3_large = vision("squeezenet1_1"), vision("mobilenet_v3_large")
+efficientnet_b0, convnext_tiny = vision("efficientnet_b0"), vision("convnext_tiny")
+vit_b_16, swin_t = vision("vit_b_16"), vision("swin_t")
+regnet_y_800mf, shufflenet_v2_x1_0 = vision("regnet_y_800mf"), vision("shufflenet_v2_x1_0")
+resnext50_32x4d = vision("resnext50_32x4d")
 
 
 def inception_v3(batch: int) -> tuple[Any, Loss]:
     """With its second head, whose loss counts 0.4."""
-    model = _library().inception_v3(weights=None, init_weights=False, aux_logits=True)
+    model = find_library().inception_v3(weights=None, init_weights=False, aux_logits=True)
     inputs, targets = torch.randn(batch, 3, 299, 299), torch.randint(0, 1000, (batch,))
 
     def loss() -> Any:
@@ -99,9 +102,9 @@ def inception_v3(batch: int) -> tuple[Any, Loss]:
 
 def resnet50_channels_last(batch: int) -> tuple[Any, Loss]:
     """The layout that convolutions on tensor cores prefer."""
-    model = _library().resnet50(weights=None).to(memory_format=torch.channels_last)
+    model = find_library().resnet50(weights=None).to(memory_format=torch.channels_last)
     inputs = torch.randn(batch, 3, 224, 224).to(memory_format=torch.channels_last)
-    return _classify(model, inputs, 1000)
+    return classify(model, inputs, 1000)
 
 
 def _text(model: Any, batch: int, steps: int, vocabulary: int, **more: Any) -> tuple[Any, Loss]:
@@ -115,8 +118,9 @@ def _text(model: Any, batch: int, steps: int, vocabulary: int, **more: Any) -> t
     return model, loss
 
 
-def _transformers() -> Any:
-    _library()
+def find_transformers() -> Any:
+    """The library of that name."""
+    find_library()
     import transformers
 
     return transformers
@@ -124,7 +128,7 @@ def _transformers() -> Any:
 
 def _bert(steps: int) -> Build:
     def build(batch: int) -> tuple[Any, Loss]:
-        library = _transformers()
+        library = find_transformers()
         model = library.BertForMaskedLM(library.BertConfig())
         return _text(model, batch, steps, 30522)
 
@@ -136,7 +140,7 @@ bert_base_128, bert_base_512 = _bert(128), _bert(512)
 
 def _gpt2(steps: int, **options: Any) -> Build:
     def build(batch: int) -> tuple[Any, Loss]:
-        library = _transformers()
+        library = find_transformers()
         model = library.GPT2LMHeadModel(library.GPT2Config(**options))
         return _text(model, batch, steps, 50257)
 
@@ -149,7 +153,7 @@ gpt2_medium_512 = _gpt2(512, n_embd=1024, n_layer=24, n_head=16)
 
 def distilbert_128(batch: int) -> tuple[Any, Loss]:
     """Sequence classification into two."""
-    library = _transformers()
+    library = find_transformers()
     model = library.DistilBertForSequenceClassification(library.DistilBertConfig())
     tokens, labels = torch.randint(0, 30522, (batch, 128)), torch.randint(0, 2, (batch,))
 
@@ -161,7 +165,7 @@ def distilbert_128(batch: int) -> tuple[Any, Loss]:
 
 def t5_small_256(batch: int) -> tuple[Any, Loss]:
     """256 places to the encoder and 256 from the decoder."""
-    library = _transformers()
+    library = find_transformers()
     config = library.T5Config(
         d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_heads=8, decoder_start_token_id=0
     )
@@ -170,7 +174,7 @@ def t5_small_256(batch: int) -> tuple[Any, Loss]:
 
 def llama_small_512(batch: int) -> tuple[Any, Loss]:
     """Twelve layers, four heads of keys for twelve of queries."""
-    library = _transformers()
+    library = find_transformers()
     config = library.LlamaConfig(
         vocab_size=32000,
         hidden_size=768,
@@ -185,9 +189,9 @@ def llama_small_512(batch: int) -> tuple[Any, Loss]:
 
 def vit_base(batch: int) -> tuple[Any, Loss]:
     """The transformers library's ViT-B/16 with 1,000 classes."""
-    library = _transformers()
+    library = find_transformers()
     model = library.ViTForImageClassification(library.ViTConfig(num_labels=1000))
-    return _classify(model, torch.randn(batch, 3, 224, 224), 1000)
+    return classify(model, torch.randn(batch, 3, 224, 224), 1000)
 
 
 def _zoo(name: str, **words: str) -> Build:
@@ -267,7 +271,7 @@ def time_convolutions(batch: int) -> tuple[Any, Loss]:
     """One second of sound at 16 kHz, 35 classes."""
     from models_torch import TimeConvolutions
 
-    return _classify(TimeConvolutions(), torch.randn(batch, 1, 16000), 35)
+    return classify(TimeConvolutions(), torch.randn(batch, 1, 16000), 35)
 
 
 _TABLE = """
@@ -296,7 +300,8 @@ time_convolutions 64 adam float32; time_convolutions 128 momentum bf16
 """
 
 
-def _read_table(text: str) -> list[Case]:
+def read_table(text: str) -> list[Case]:
+    """Cases written as model, batch, optimizer and precision, with semicolons between."""
     rows = [row.split() for row in text.replace("\n", ";").split(";") if row.strip()]
     return [
         Case(model=model, batch=int(batch), optimizer=optimizer, precision=precision)
@@ -304,7 +309,7 @@ def _read_table(text: str) -> list[Case]:
     ]
 
 
-CASES = _read_table(_TABLE)
+CASES = read_table(_TABLE)
 
 
 def find_case(name: str) -> Case:

@@ -6,7 +6,8 @@
 Traces every case of memory_cases.py that has a truth, two at a time, without a GPU, in an
 interpreter with torch, torchvision and transformers; traces stay in the work folder for the next
 call. `--folder FOLDER` first makes the compact truth (`memory_truth`, row `h200`, of bench/raw.py)
-from the folder that memory_truth.py left.
+from the folder that memory_truth.py left. `--cases memory_families` judges families outside of all
+fits (row `h200-families`).
 The libraries should be of the versions the truth was measured with: between transformers 5.17 and
 5.22 T5 changed the layout of its position bias, and with it torch's choice of attention kernels.
 """
@@ -23,17 +24,26 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from raw import RAW, keep, load_figures
 
 ROOT = Path(__file__).resolve().parent.parent
-CARD = RAW / "memory_scorecard_h200.json"
 DEVICE = "h200"
+CARDS = {
+    "memory_cases": (DEVICE, RAW / "memory_scorecard_h200.json"),
+    "memory_families": (f"{DEVICE}-families", RAW / "memory_scorecard_families_h200.json"),
+}
+"""Of each module of cases the kept row of truths, and the card."""
 AT_ONCE = 2
 STEPS = ("step1", "step2", "step3")
 _KINDS = (
-    ("transformer", ("bert", "gpt", "t5_", "llama", "vit_", "swin", "transformer")),
+    (
+        "transformer",
+        ("bert", "gpt", "t5_", "llama", "vit_", "swin", "transformer", "beit", "mpnet")
+        + ("bias_", "multihead"),
+    ),
     ("recurrent", ("lstm", "recurrent", "gru")),
     ("MLP", ("mlp", "fully_connected")),
 )
@@ -93,7 +103,7 @@ def _compact(case: Mapping[str, Any], points: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def trace_case(case: Mapping[str, Any], work: Path, python: str) -> Path:
+def trace_case(case: Mapping[str, Any], work: Path, python: str, cases: str) -> Path:
     """The op trace of a case, made where the work folder has none."""
     from trainload.run import OpTraceRequest, parse_build, spawn_op_trace
 
@@ -102,7 +112,7 @@ def trace_case(case: Mapping[str, Any], work: Path, python: str) -> Path:
     if not path.exists():
         momentum = case["optimizer"] == "momentum"
         step = parse_build(
-            f"{ROOT / 'bench' / 'memory_cases.py'}:{case['model']}",
+            f"{ROOT / 'bench' / cases}.py:{case['model']}",
             batch_size=case["batch"],
             precision=case["precision"],
             optimizer="sgd" if momentum else case["optimizer"],
@@ -113,7 +123,11 @@ def trace_case(case: Mapping[str, Any], work: Path, python: str) -> Path:
 
 
 def estimate_case(
-    case: Mapping[str, Any], caps: Iterable[Mapping[str, Any]], work: Path, python: str
+    case: Mapping[str, Any],
+    caps: Iterable[Mapping[str, Any]],
+    work: Path,
+    python: str,
+    cases: str,
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]], dict[str, str] | None]:
     """The case's row, its verdicts at each cap, or why it has none."""
     from trainload.errors import TrainloadError
@@ -124,17 +138,18 @@ def estimate_case(
 
     device = find_device_memory(find_device(DEVICE))
     try:
-        events = tuple(load_op_trace(trace_case(case, work, python)).events())
+        events = tuple(load_op_trace(trace_case(case, work, python, cases)).events())
     except TrainloadError as error:
         return None, [], {"name": case["name"], "reason": str(error)}
     found = estimate_memory(events, device.temporaries_of, device.room)
     names = ("allocated", "reserved", "device")
-    estimate = {name: getattr(found, f"{name}_bytes").value_bytes for name in names}
+    spans = {name: getattr(found, f"{name}_bytes") for name in names}
     row = {
         "name": case["name"],
         "device": DEVICE,
         "model_kind": case["model_kind"],
-        "estimate": estimate,
+        "estimate": {name: span.value_bytes for name, span in spans.items()},
+        "range": {name: [span.low_bytes, span.high_bytes] for name, span in spans.items()},
         "truth": {name: max(case[f"{name}_bytes"]) for name in names},
     }
     verdicts = []
@@ -158,12 +173,14 @@ def estimate_case(
     return row, verdicts, None
 
 
-def make_card(truth: Mapping[str, Any], work: Path, python: str, only: str) -> dict[str, Any]:
+def make_card(
+    truth: Mapping[str, Any], work: Path, python: str, only: str, module: str
+) -> dict[str, Any]:
     """Every case with a truth, estimated."""
     cases = [case for case in truth["cases"] if only in case["name"]]
     caps = [[cap for cap in truth["caps"] if cap["name"] == case["name"]] for case in cases]
     rows, verdicts, left_out = [], [], list(truth["left_out"])
-    estimate = partial(estimate_case, work=work, python=python)
+    estimate = partial(estimate_case, work=work, python=python, cases=module)
     with ProcessPoolExecutor(AT_ONCE) as pool:
         for row, judged, problem in pool.map(estimate, cases, caps):
             if problem is not None:
@@ -195,9 +212,27 @@ def _versions(python: str) -> dict[str, str]:
 
 
 def _errors(row: Mapping[str, Any]) -> str:
+    """Of each quantity, with a star where its range does not hold the truth."""
     return "  ".join(
-        f"{name} {row['estimate'][name] / value - 1:+7.1%}" for name, value in row["truth"].items()
+        f"{name} {row['estimate'][name] / value - 1:+7.1%}{' ' if _holds(row, name) else '*'}"
+        for name, value in row["truth"].items()
     )
+
+
+def _holds(row: Mapping[str, Any], name: str) -> bool:
+    low, high = row["range"][name]
+    return bool(low <= row["truth"][name] <= high)
+
+
+def _summarise(rows: list[Mapping[str, Any]]) -> None:
+    """Median and worst error of each quantity, and how many ranges hold."""
+    for name in rows[0]["truth"] if rows else ():
+        errors = [row["estimate"][name] / row["truth"][name] - 1 for row in rows]
+        held = sum(_holds(row, name) for row in rows)
+        print(
+            f"{name:10} median {median(map(abs, errors)):.1%} off, worst "
+            f"{max(errors, key=abs):+.1%}, in range {held} of {len(rows)}"
+        )
 
 
 def _save(path: Path, document: Mapping[str, Any]) -> None:
@@ -217,17 +252,21 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--out", type=Path, default=CARD)
+    parser.add_argument("--cases", default="memory_cases", help="or memory_families")
+    parser.add_argument("--out", type=Path, help="default: the card under docs/measurements/raw")
     given = parser.parse_args()
     # The cases build models of the zoo and of bench.
     known = os.environ.get("PYTHONPATH", "")
     os.environ["PYTHONPATH"] = f"{ROOT / 'src'}:{ROOT / 'bench'}:{known}"
+    row, out = CARDS[given.cases]
+    out = given.out or out
     if given.folder is not None:
-        keep("memory_truth", DEVICE, figures=read_folder(given.folder))
-    truth = load_figures("memory_truth", DEVICE)
-    card = make_card(truth, given.work, given.python, given.only)
-    _save(given.out, card)
-    print(f"{len(card['rows'])} cases, {len(card['verdicts'])} verdicts: {given.out}")
+        keep("memory_truth", row, figures=read_folder(given.folder))
+    truth = load_figures("memory_truth", row)
+    card = make_card(truth, given.work, given.python, given.only, given.cases)
+    _save(out, card)
+    _summarise(card["rows"])
+    print(f"{len(card['rows'])} cases, {len(card['verdicts'])} verdicts: {out}")
 
 
 if __name__ == "__main__":

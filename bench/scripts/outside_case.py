@@ -1,10 +1,12 @@
 """A plain torch training that times its own steps; knows nothing of trainload.
 
     python bench/scripts/outside_case.py CASE SECONDS RESULT.json [STEPS [MINE THEIRS]]
+    python bench/scripts/outside_case.py CASE turns GO DONE
 
 Trains for about that long after a warm-up and writes the end of every step by its own clock, and
 the CPU time of the process. The device is waited for at the start and at the end alone. Given two
 files it makes its own before it trains and waits for the other: two processes begin together.
+In turns it reads from the pipe GO how many steps to train, and writes to DONE how long they took.
 """
 
 import json
@@ -18,6 +20,8 @@ from torch.nn import functional
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
+WARM = 10
+"""Steps before any is timed."""
 
 
 class Recurrent(nn.Module):
@@ -132,8 +136,24 @@ def make(case):
     return model, loss, torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
 
+def take_turns(step, settle):
+    """Trains as often as it is told to; a turn ends when the device has done all of it."""
+    with (
+        open(sys.argv[3], encoding="utf-8") as go,
+        open(sys.argv[4], "w", encoding="utf-8") as done,
+    ):
+        print("ready", file=done, flush=True)
+        for asked in iter(go.readline, "end\n"):
+            cpu_s, began = time.process_time(), time.perf_counter()
+            for _ in range(int(asked)):
+                step()
+            settle()
+            loop_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu_s
+            print(json.dumps({"loop_s": loop_s, "cpu_s": cpu_s}), file=done, flush=True)
+
+
 def main():
-    case, seconds, result = sys.argv[1], float(sys.argv[2]), sys.argv[3]
+    case = sys.argv[1]
     torch.manual_seed(0)
     _, loss, rule = make(case)
 
@@ -146,6 +166,13 @@ def main():
         if CUDA:
             torch.cuda.synchronize()
 
+    if sys.argv[2] == "turns":
+        for _ in range(WARM):
+            step()
+        settle()
+        take_turns(step, settle)
+        return
+    seconds, result = float(sys.argv[2]), sys.argv[3]
     if len(sys.argv) > 6:
         with open(sys.argv[5], "w", encoding="utf-8"):
             pass

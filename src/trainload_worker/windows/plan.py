@@ -36,6 +36,9 @@ MOST_BYTES = 256 * 1024 * 1024
 """Size of all windows together, above which there are no more."""
 LONG_STEP_S = 1.0
 """From this step time on a window holds one step, and none to warm the tracer."""
+LARGE_STEP_S = 0.01
+"""On a device where a trace is dear the first window holds one step to use from this step time on:
+what it costs goes by the operations traced, and it comes whatever it costs."""
 LOOK_S = 1.0
 """How often it is looked whether somebody asks for a window."""
 PURPOSES = ("time", "memory", "time")
@@ -81,6 +84,8 @@ class WindowPlan:
         self._last_cost_s = 0.0
         self._idle_until_s = -math.inf
         self._idle_until_step = 0
+        self.dear = False
+        """Whether a window costs so much that the first one is to be as short as can be."""
         self.windows = 0
         self.cost_s = 0.0
         self.bytes = 0
@@ -223,6 +228,8 @@ class WindowPlan:
         # Windows that were asked for take no planned one's place.
         planned = min(self.windows - self._wished, len(self._purposes) - 1)
         purpose = purpose or self._purposes[planned]
-        if (self.step_s or 0.0) >= LONG_STEP_S:
+        step_s = self.step_s or 0.0
+        if step_s >= LONG_STEP_S:
             return WindowShape(purpose, 0, 1)
-        return WindowShape(purpose, 1, 1 if purpose == "memory" else 2)
+        alone = purpose == "memory" or (self.dear and self.windows == 0 and step_s >= LARGE_STEP_S)
+        return WindowShape(purpose, 1, 1 if alone else 2)

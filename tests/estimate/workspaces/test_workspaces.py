@@ -203,6 +203,31 @@ def test_any_convolution_has_a_bounded_workspace(
     assert found >= 0
 
 
+@pytest.mark.parametrize(
+    ("part", "item_bytes", "copied_mib"),
+    [("forward", 4, 98.0), ("input", 4, 122.5), ("weight", 4, 122.5), ("forward", 2, 61.25)],
+)
+def test_a_shortcut_over_three_sides_is_copied(
+    part: Any, item_bytes: int, copied_mib: float
+) -> None:
+    """As recorded in an R3D-18 on an H200, where over two sides it works in place."""
+    conv = _convolution(
+        batch=8,
+        channels=64,
+        filters=128,
+        kernel=(1, 1, 1),
+        stride=2,
+        padding=0,
+        size=(16, 56, 56),
+        out_size=(8, 28, 28),
+        item_bytes=item_bytes,
+        tf32=True,
+        channels_last=False,
+    )
+    found = workspace_bytes(conv, part, load_figures()["convolutions"])
+    assert found / 2**20 == pytest.approx(copied_mib, abs=0.1)
+
+
 def test_the_data_file_names_its_source_and_known_formulas() -> None:
     figures = load_figures()
     assert "H200" in figures["source"]["convolutions"]

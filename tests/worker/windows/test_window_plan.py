@@ -14,9 +14,12 @@ from trainload_worker.windows.plan import (
 from trainload_worker.windows.together import AHEAD_STEPS, Agreement
 
 
-def simulate(budget, step_s, total_steps, window_extra_s, size_bytes=1000, counts_all=False):
+def simulate(
+    budget, step_s, total_steps, window_extra_s, size_bytes=1000, counts_all=False, dear=False
+):
     """Follow a plan through a training; the windows it opened as (step, shape, begin, end)."""
     plan, now_s, step, windows = WindowPlan(budget), 100.0, 0, []
+    plan.dear = dear
     while step < total_steps:
         now_s += step_s
         step += 1
@@ -91,6 +94,15 @@ def test_windows_thin_out_over_a_long_run():
 def test_windows_end_when_their_files_have_grown_too_large():
     _, _, windows = simulate(0.03, 0.05, 20_000, 0.01, size_bytes=MOST_BYTES // 4)
     assert len(windows) == 4
+
+
+@pytest.mark.parametrize(("step_s", "first"), [(0.03, 1), (0.002, 2)])
+def test_where_traces_are_dear_the_first_window_holds_one_large_step(step_s, first):
+    _, _, windows = simulate(0.03, step_s, 20_000, window_extra_s=0.2, dear=True)
+    timed = [shape.steps for _, shape, _, _ in windows if shape.purpose == "time"]
+    assert timed[0] == first
+    assert set(timed[1:]) == {2}
+    assert all(shape.warm_steps == 1 for _, shape, _, _ in windows)
 
 
 def test_a_long_step_is_traced_alone():

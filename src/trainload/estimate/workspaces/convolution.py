@@ -159,12 +159,22 @@ def features(conv: Convolution) -> tuple[float, ...]:
     )  # fmt: skip
 
 
+def _thins_volumes(conv: Convolution) -> bool:
+    """Whether it only leaves places out, over three sides: a shortcut of a residual network."""
+    plain = conv.groups == 1 and not conv.channels_last
+    return plain and len(conv.size) == 3 and conv.taps == 1 and conv.stride > 1
+
+
 def workspace_bytes(conv: Convolution, part: Part, trees: Mapping[str, Any]) -> int:
     """The workspace of one product; 0 where the kernel works in place.
 
     `trees` has, by part and mode, nested rows: [feature, threshold, at most, above] or a leaf
     [base, bytes, cuts]: the named formula, plus bytes, plus so many weight gradients.
     """
+    if _thins_volumes(conv):
+        # Where two sides say that it works in place; found in an R3D-18 of both precisions.
+        in_place = part == "forward" and conv.tf32 and conv.item_bytes == 4
+        return base_bytes(conv, "xw" if in_place else "xyw")
     node: Sequence[Any] | None = trees[part].get(conv.mode)
     if node is None:
         return 0

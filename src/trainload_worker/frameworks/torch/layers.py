@@ -164,6 +164,7 @@ class LayerProbe:
         self._step += 1
         if self._device is None:
             self._device = find_device(self._leader.optimizer)
+            self._plan.dear = self._device.type == "cuda"
         if self._window is None:
             self._consider(self._step)
         else:

@@ -38,6 +38,54 @@ def attention(batch):
     return model, loss
 
 
+class Biased(nn.Module):
+    """Attention with a learned bias, in one piece or as it comes from its table."""
+
+    def __init__(self, whole: bool) -> None:
+        super().__init__()
+        self.table, self.whole = nn.Parameter(torch.zeros(32, 32, 4)), whole
+        self.parts = nn.Linear(64, 192)
+
+    def forward(self, value):
+        batch, time, width = value.shape
+        heads = self.parts(value).view(batch, time, 3, 4, width // 4).permute(2, 0, 3, 1, 4)
+        bias = self.table.permute(2, 0, 1)[None]
+        bias = bias.contiguous() if self.whole else bias
+        return functional.scaled_dot_product_attention(*heads, attn_mask=bias.to(heads.dtype))
+
+
+def _biased(whole):
+    def build(batch):
+        model, given = Biased(whole), torch.randn(batch, 32, 64)
+        return model, lambda: model(given).square().mean()
+
+    return build
+
+
+bias_whole, bias_strided = _biased(True), _biased(False)
+
+
+def _encoder(batch, mask):
+    layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    model, given = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False), torch.randn(32, 64)
+    rows = given.expand(batch, 32, 64).contiguous()
+    return model, lambda: model(rows, mask=mask).square().mean()
+
+
+def encoder_causal(batch):
+    return _encoder(batch, nn.Transformer.generate_square_subsequent_mask(32))
+
+
+def encoder_other(batch):
+    return _encoder(batch, torch.eye(32))
+
+
+def encoder_unknown(batch):
+    model, _ = _encoder(batch, None)
+    rows, ones = torch.randn(batch, 32, 64), torch.ones(32, 32)
+    return model, lambda: model(rows, mask=torch.log(torch.tril(ones))).square().mean()
+
+
 class Residual(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -28,6 +28,7 @@ from trainload.workload import Workload, assemble_workload
 torch = pytest.importorskip("torch", reason="needs torch")
 pytestmark = pytest.mark.framework("torch")
 
+GUESSED = "an attention mask of unknown numbers was taken for a causal one"
 HERE = Path(__file__).parent
 MODELS = HERE / "op_trace_models.py"
 
@@ -35,6 +36,12 @@ BUILDS = {
     "attention": {},
     "attention_bf16": {"function": "attention", "precision": "bf16"},
     "attention_ampere": {"function": "attention", "precision": "bf16", "capability": [8, 0]},
+    "bias_whole": {},
+    "bias_whole_bf16": {"function": "bias_whole", "precision": "bf16"},
+    "bias_strided": {},
+    "encoder_causal": {},
+    "encoder_other": {},
+    "encoder_unknown": {},
     "residual": {},
     "residual_bf16": {"function": "residual", "precision": "bf16"},
     "residual_fp16": {"function": "residual", "precision": "fp16"},
@@ -268,12 +275,46 @@ def test_rows_of_a_graph_are_inputs_on_the_cpu_too(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "kernel"),
-    [("attention", "efficient"), ("attention_bf16", "cudnn"), ("attention_ampere", "flash")],
+    [
+        ("attention", "efficient"),
+        ("attention_bf16", "cudnn"),
+        ("attention_ampere", "flash"),
+        ("bias_whole", "efficient"),
+        ("bias_whole_bf16", "efficient"),
+    ],
 )
 def test_attention_follows_type_and_capability(folder: Path, name: str, kernel: str) -> None:
     names = count_names(load(folder, name)[1])
     assert names[f"_scaled_dot_product_{kernel}_attention"] == 1
     assert names[f"_scaled_dot_product_{kernel}_attention_backward"] == 1
+
+
+def test_no_fused_attention_reads_a_bias_across_its_rows(folder: Path) -> None:
+    names = count_names(load(folder, "bias_strided")[1])
+    assert not [name for name in names if name.startswith("_scaled_dot_product")]
+    assert names["_softmax"] + names["_safe_softmax"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "causal", "notes"),
+    [
+        ("encoder_causal", True, ()),
+        ("encoder_other", False, ()),
+        ("encoder_unknown", True, (GUESSED,)),
+    ],
+)
+def test_torch_s_encoder_is_told_whether_its_mask_is_causal(
+    folder: Path, name: str, causal: bool, notes: tuple[str, ...]
+) -> None:
+    trace, events = load(folder, name)
+    attended = [
+        e
+        for e in events
+        if isinstance(e, Operation) and e.name.endswith("efficient_attention.default")
+    ]
+    # Without the mask beside query, key and value where the kernel itself leaves places out.
+    assert {len(e.inputs) for e in attended} == {3 if causal else 4}
+    assert trace.notes == notes
 
 
 @pytest.mark.parametrize(

@@ -171,13 +171,14 @@ def choose_attention(
     """
     if query.dim() != 4 or not (query.dtype == key.dtype == value.dtype):
         return "math"
-    if mask is not None and mask.requires_grad:
-        return "math"  # no fused kernel gives a learned bias its gradient
+    # Of the fused kernels only the memory-efficient one gives a learned bias its gradient.
+    learned = mask is not None and mask.requires_grad
     width, wide = query.shape[-1], value.shape[-1]
     half = query.dtype in _HALVES
     backends = torch.backends.cuda
     if (
         half
+        and not learned
         and backends.cudnn_sdp_enabled()
         and width % 8 == 0
         and wide % 8 == 0
@@ -198,6 +199,7 @@ def choose_attention(
     alignment = 8 if half else 4
     if (
         backends.mem_efficient_sdp_enabled()
+        and (mask is None or mask.stride(-1) == 1)
         and (half or query.dtype is torch.float32)
         and not grouped
         and (

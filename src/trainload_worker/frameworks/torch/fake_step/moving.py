@@ -9,7 +9,8 @@ from typing import Any, Callable, Iterator
 
 import torch
 
-from trainload_worker.frameworks.torch.fake_step.tensors import form_of
+from trainload_worker.frameworks.torch.fake_step.masks import read_mask
+from trainload_worker.frameworks.torch.fake_step.tensors import FakeTensor, form_of
 from trainload_worker.frameworks.torch.fake_step.trace import Tracer
 
 
@@ -75,7 +76,11 @@ def _held_by(tracer: Tracer, loss: Any) -> Iterator[tuple[Any, Callable[[Any], N
 
 def _adopted(tracer: Tracer, value: Any) -> Any:
     if isinstance(value, torch.Tensor) and not value.requires_grad:
-        return tracer.dispatch.adopt(value)
+        causal = value.causal if isinstance(value, FakeTensor) else read_mask(value)
+        taken = tracer.dispatch.adopt(value)
+        if isinstance(taken, FakeTensor):
+            taken.causal = causal
+        return taken
     if type(value) in (list, tuple):
         return type(value)(_adopted(tracer, one) for one in value)
     if type(value) is dict:

@@ -21,6 +21,7 @@ from trainload_worker.frameworks.torch.backend import (
     batch_loss,
     step_scaled,
 )
+from trainload_worker.frameworks.torch.fake_step.masks import answer_for_masks
 from trainload_worker.frameworks.torch.fake_step.moving import (
     adopt_batch,
     adopt_large,
@@ -44,6 +45,7 @@ def run_source(tracer: Tracer) -> None:
     """Runs as many steps of the specification's source as it asks for."""
     source = tracer.spec.source
     keep_identities()
+    answer_for_masks(tracer.dispatch.notes)
     if isinstance(source, ScriptSpec):
         trace_script(tracer, source)
         return

@@ -110,6 +110,8 @@ class FakeTensor(torch.Tensor):  # type: ignore[misc]  # torch is not typed here
     store: Storage
     answer: Any = None
     """What it is taken for where the program asks; None: it may not decide anything."""
+    causal: bool | None = None
+    """Whether it is a causal mask, where its numbers were known once."""
 
     @classmethod
     def __torch_dispatch__(
