@@ -41,8 +41,19 @@ STEPS = ("step1", "step2", "step3")
 _KINDS = (
     (
         "transformer",
-        ("bert", "gpt", "t5_", "llama", "vit_", "swin", "transformer", "beit", "mpnet")
-        + ("bias_", "multihead"),
+        [
+            "bert",
+            "gpt",
+            "t5_",
+            "llama",
+            "vit_",
+            "swin",
+            "transformer",
+            "beit",
+            "mpnet",
+            "bias_",
+            "multihead",
+        ],
     ),
     ("recurrent", ("lstm", "recurrent", "gru")),
     ("MLP", ("mlp", "fully_connected")),
