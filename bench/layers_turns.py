@@ -165,7 +165,7 @@ def run_round(case: str, options: argparse.Namespace) -> list[list[dict]]:
             turns = _alternate(trained, conditions, options.seconds, options.turn)
             for one in trained.values():
                 one.end()
-            windows = {name: windows_of(one.folder / "runs") for name, one in trained.items()}
+            windows = {name: windows_of(one.folder / "runs")[0] for name, one in trained.items()}
         finally:
             for one in trained.values():
                 one.kill()
@@ -176,8 +176,7 @@ def run_round(case: str, options: argparse.Namespace) -> list[list[dict]]:
                 "condition": condition,
                 "steps": turns["steps"],
                 "turns": turns[condition, copy],
-                "windows": windows[PROCESS_OF[condition], copy][0],
-                "stated_s": windows[PROCESS_OF[condition], copy][1],
+                "windows": windows[PROCESS_OF[condition], copy],
             }
             for condition in conditions
         ]
@@ -231,8 +230,8 @@ def summarise(rounds: list[list[dict]]) -> None:
             {row["condition"]: row for row in rows} for rows in rounds if rows[0]["case"] == case
         ]
         plain = [by["plain"] for by in mine]
-        turns = [turn for row in plain for turn in row["turns"]]
-        step_ms = statistics.median(turn[1] for turn in turns) / plain[0]["steps"] * 1e3
+        steps_s = [turn[1] / row["steps"] for row in plain for turn in row["turns"]]
+        step_ms = statistics.median(steps_s) * 1e3
         length_s = statistics.median(sum(turn[1] for turn in row["turns"]) for row in plain)
         print(f"{case}: {len(mine)} rounds of {length_s:.1f} s, steps of {step_ms:.3f} ms")
         for condition in [name for name in mine[0] if name != "plain"]:
@@ -240,16 +239,8 @@ def summarise(rounds: list[list[dict]]) -> None:
             print(f"  {condition:16s} total {render([_ratio(a, b, 1) for a, b in pairs])}", end="")
             if any(row["windows"] for row, _ in pairs):
                 outside = [_ratio(a, b, 1, quiet=True) for a, b in pairs]
-                stated = statistics.median(a["stated_s"] / _seconds(a) for a, _ in pairs)
-                count = statistics.median(len(a["windows"]) for a, _ in pairs)
-                print(
-                    f"  outside {render(outside)}  stated {stated:.4f} in {count:g} windows", end=""
-                )
+                print(f"  outside {render(outside)}", end="")
             print(f"  CPU {render([_ratio(a, b, 2) for a, b in pairs])}", flush=True)
-
-
-def _seconds(row: dict) -> float:
-    return sum(turn[1] for turn in row["turns"])
 
 
 def _ratio(row: dict, plain: dict, column: int, quiet: bool = False) -> float:

@@ -199,4 +199,5 @@ def main():
         json.dump({"steps": count, "loop_s": loop_s, "cpu_s": cpu_s, "ends_s": ends}, file)
 
 
-main()
+if __name__ == "__main__":
+    main()
