@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from predict_tables import shipped_host
 from predict_vendor_models import PARAMETERS, vendor_works
 from raw import keep
 from trainload.hardware.calibrations import load_calibrations
@@ -96,6 +97,7 @@ def predicted_row(row: Row) -> Row:
             limits=limits,
             predictor=Predictor(limits, None, others),
             dispatch_s={},
+            other_host_s=shipped_host(),
             idle_w=None,
             count=row["count"],
             gradient_bytes=4.0 * PARAMETERS[row["model"]],

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from predict_tables import shipped_host
 from raw import keep, load_figures
 from trainload.hardware.calibrations import load_calibrations
 from trainload.hardware.catalogue import find_device
@@ -62,6 +63,7 @@ def step_seconds(works: Sequence[Work], device: str, *, without: Sequence[str] =
             limits=limits,
             predictor=Predictor(limits, None, curves),
             dispatch_s={},
+            other_host_s=shipped_host(),
             idle_w=None,
         )
     )
@@ -122,6 +124,7 @@ def _image_models(table: Path, lines: list[dict[str, Any]]) -> list[dict[str, An
             limits=limits,
             predictor=predictor,
             dispatch_s={},
+            other_host_s=shipped_host(),
             idle_w=None,
         )
         said = predict_step(asked)

@@ -13,11 +13,20 @@ import argparse
 import csv
 import gzip
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
-from trainload.hardware.calibrations import Calibration, Point, save_calibration
+from trainload.hardware.calibrations import (
+    Calibration,
+    Point,
+    load_calibrations,
+    save_calibration,
+)
+from trainload.hardware.catalogue import find_device
 from trainload.predict.curves import HOST_FLOOR
+from trainload.predict.host import usual_rates
+from trainload.predict.limits import limits_of
 
 DEVICES = {
     "Tesla P4": "p4",
@@ -73,6 +82,16 @@ def sampled(points: list[Point], counts: dict[str, int], seed: int) -> list[Poin
         rows = [point for point in points if point.operation == operation]
         drawn += random.Random(f"{seed} {operation}").sample(rows, min(count, len(rows)))
     return drawn
+
+
+@cache
+def shipped_host() -> Mapping[str, float]:
+    """Rates of a known host, as the product takes them from the shipped calibrations."""
+    return usual_rates(
+        one.dispatch_s
+        for name, one in load_calibrations().items()
+        if not limits_of(find_device(name)).is_cpu
+    )
 
 
 def table_calibration(device: str, points: list[Point]) -> Calibration:

@@ -12,7 +12,7 @@ from trainload.hardware.catalogue import find_device, load_catalogue, load_devic
 from trainload.predict.curves import Curves
 from trainload.predict.energy import measured_power, power_of
 from trainload.predict.features import place
-from trainload.predict.host import DISPATCH_S
+from trainload.predict.host import DISPATCH_S, usual_rates
 from trainload.predict.limits import lacking_limits, limits_of
 from trainload.predict.several import exchange_seconds
 from trainload.predict.step import Asked, Pace, predict_step
@@ -62,6 +62,26 @@ def test_many_small_operations_are_bound_by_the_host():
     assert said.bound == "host" and said.limit == "launch"
     assert said.step_s.value == pytest.approx(500 * 2e-5)
     assert predict_step(asked(SMALL)).host_s == pytest.approx(500 * DISPATCH_S)
+
+
+def test_a_gpu_in_an_unknown_host_may_be_held_by_one_that_is_known():
+    other = {"step_conv": 1e-4, "step_transformer": 1e-4}
+    alone, said = predict_step(asked(SMALL)), predict_step(asked(SMALL, other_host_s=other))
+    assert (said.step_s.value, said.step_s.low) == (alone.step_s.value, alone.step_s.low)
+    assert said.step_s.high > 500 * 1e-4 > alone.step_s.high
+    assert "its host is not known" in said.why and "not known" not in alone.why
+    known = predict_step(asked(SMALL, dispatch_s={"operation": 2e-5}, other_host_s=other))
+    assert known.step_s.high < 500 * 1e-4 and "not known" not in known.why
+    assert predict_step(asked(BIG, other_host_s=other)).why == predict_step(asked(BIG)).why
+
+
+def test_the_known_host_is_the_middle_one_that_timed_whole_steps():
+    hosts = [{"step_conv": s, "step_transformer": s} for s in (3e-5, 1e-5, 2e-5)]
+    assert usual_rates([{}, {"operation": 1e-5}, *hosts])["step_conv"] == 2e-5
+    assert usual_rates([{"operation": 1e-5}]) == {}
+    device = find_device("t4")
+    asking = Predictors().ask(SMALL, device, limits_of(device))
+    assert asking.dispatch_s == {} and "step_conv" in asking.other_host_s
 
 
 def test_dispatch_by_phase_and_class():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,6 +30,13 @@ _LAUNCHES = {"lstm": 7.5, "gru": 4.4}
 by bench/step_truth.py --profile)."""
 _SMALL = 128
 """Hidden units up to which such a layer is a few kernels for all time steps."""
+
+
+def usual_rates(calibrated: Iterable[Mapping[str, float]]) -> Mapping[str, float]:
+    """Rates of the calibrated host in the middle by its steps; none where none has whole steps."""
+    whole = [rates for rates in calibrated if {"step_conv", "step_transformer"} <= rates.keys()]
+    whole.sort(key=lambda rates: rates["step_conv"] + rates["step_transformer"])
+    return whole[(len(whole) - 1) // 2] if whole else {}
 
 
 def host_seconds(works: Sequence[Work], known: Mapping[str, float]) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from trainload.predict.energy import measured_power, power_of
@@ -57,6 +57,8 @@ class Asked:
     dispatch_s: Mapping[str, float]
     """From a calibration of such a device; empty where unknown."""
     idle_w: float | None
+    other_host_s: Mapping[str, float] = field(default_factory=dict)
+    """The same of a host that was calibrated with another device: such a one may hold this step."""
     count: int = 1
     gradient_bytes: float = 0.0
     """What several devices exchange."""
@@ -87,6 +89,11 @@ def predict_step(asked: Asked) -> StepPrediction:
     tier: Tier = "calibrated" if times.rests_on_own else "datasheet"
     spread = math.hypot(_spread(times, device_s, host_s), _SEVERAL_SPREAD * (asked.count > 1))
     step_s = _ranged(busy, spread)
+    held_s = 0.0
+    if not (asked.limits.is_cpu or asked.dispatch_s):
+        # A GPU may be in any host: the range reaches to one that is known.
+        held_s = exchange_s + sum(host_seconds(asked.works, asked.other_host_s))
+        step_s = replace(step_s, high=max(step_s.high, held_s))
     bound = "host" if host_s > device_s else "device"
     limits = _limits(asked, times)
     flop = sum(work.flops for work in asked.works)
@@ -107,7 +114,7 @@ def predict_step(asked: Asked) -> StepPrediction:
         limit="launch" if bound == "host" else _most(limits, times.seconds),
         tier=tier,
         nearest=asked.predictor.nearest,
-        why=_why(tier, times, asked),
+        why=_why(tier, times, asked) + _of_host(held_s, step_s),
         layers=_layers(asked.works, times.seconds, limits),
         flop=flop,
         utilisation=flop / busy / peak if flop and peak else None,
@@ -219,6 +226,13 @@ def _peak(asked: Asked) -> tuple[float | None, str | None]:
     most = max(sums, key=lambda name: sums[name], default="float32")
     peak = asked.limits.peaks.get(most)
     return (peak, most) if peak is not None else (asked.limits.peaks["float32"], "float32")
+
+
+def _of_host(held_s: float, step_s: Ranged) -> str:
+    """What is to be said where an unknown host may hold the step longer than the device does."""
+    if held_s <= step_s.value:
+        return ""
+    return f"; its host is not known: one that was calibrated would hold it {held_s * 1e3:.3g} ms"
 
 
 def _why(tier: Tier, times: OperationTimes, asked: Asked) -> str:

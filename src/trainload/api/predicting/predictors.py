@@ -10,6 +10,7 @@ from trainload.api.predicting.devices import find_known
 from trainload.errors import MissingPart, UnknownHardware
 from trainload.hardware.calibrations import load_calibrations
 from trainload.predict.curves import Curves
+from trainload.predict.host import usual_rates
 from trainload.predict.limits import limits_of
 from trainload.predict.step import Asked
 from trainload.predict.transfer import Predictor
@@ -33,6 +34,11 @@ class Predictors:
             limits = _known_limits(name)
             if limits is not None:
                 self._curves[name] = Curves(one, limits)
+        self._other_host = usual_rates(
+            one.dispatch_s
+            for name, one in self._calibrations.items()
+            if name in self._curves and not self._curves[name].limits.is_cpu
+        )
 
     def ask(self, works: Sequence[Work], device: Device, limits: Limits) -> Asked:
         """The question after one step on a device."""
@@ -44,6 +50,7 @@ class Predictors:
             predictor=self._predictor(device, limits),
             dispatch_s={} if own is None else own.dispatch_s,
             idle_w=None if own is None else own.idle_w,
+            other_host_s=self._other_host,
         )
 
     def _predictor(self, device: Device, limits: Limits) -> Predictor:
