@@ -34,6 +34,12 @@ class Concat(nn.Module):  # type: ignore[misc]
         return torch.cat(values, dim=1)
 
 
+def _lacks_half_recurrence() -> bool:
+    """Whether autocast asks for bf16 on a processor without AVX-512, as in most laptops."""
+    asked = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") is torch.bfloat16
+    return asked and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
 class Lstm(nn.LSTM):  # type: ignore[misc]
     """LSTM layers with one trained bias; gives the last layer's output at each step."""
 
@@ -47,6 +53,14 @@ class Lstm(nn.LSTM):  # type: ignore[misc]
 
     def forward(self, values: Any) -> Any:
         """Starts from a state of zeros."""
+        if values.device.type == "cpu" and _lacks_half_recurrence():
+            # oneDNN would be asked for an LSTM in bf16 that it does not have, and raise.
+            enabled = torch._C._get_mkldnn_enabled()
+            torch._C._set_mkldnn_enabled(False)
+            try:
+                return super().forward(values)[0]
+            finally:
+                torch._C._set_mkldnn_enabled(enabled)
         return super().forward(values)[0]
 
 
