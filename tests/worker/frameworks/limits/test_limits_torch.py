@@ -17,6 +17,7 @@ from trainload_worker.frameworks.torch.limits import (  # noqa: E402
 from trainload_worker.frameworks.torch.limits.contender import (  # noqa: E402
     Training,
     make_step,
+    rate_of,
     read_training,
 )
 from trainload_worker.frameworks.torch.limits.contest import Contender, ask_all  # noqa: E402
@@ -105,6 +106,12 @@ def test_each_condition_has_its_samples(place, measure, name, wanted):
 def test_without_a_gpu_it_is_said(place, measure):
     with pytest.raises(Lacking, match="no GPU"):
         measure(place)
+
+
+def test_a_rate_is_that_of_one_step_at_least():
+    steps = []
+    assert rate_of(lambda: steps.append(0), 0.0) > 0
+    assert len(steps) == 2
 
 
 def test_one_core_trains_one_at_a_time(place):

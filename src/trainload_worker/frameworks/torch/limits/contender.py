@@ -87,11 +87,12 @@ def make_step(training: Training) -> Step:
 
 
 def rate_of(step: Step, seconds: float, finish: Callable[[], None] = lambda: None) -> float:
-    """Steps a second over about that time; `finish` waits for a device that works on its own."""
+    """Steps a second over about that time, one at least; `finish` waits for a device."""
     step()
     finish()
     count, begin_s = 0, perf_counter()
-    while perf_counter() - begin_s < seconds:
+    # A busy machine may let the time pass before the first of them.
+    while not count or perf_counter() - begin_s < seconds:
         step()
         count += 1
     finish()

@@ -71,7 +71,7 @@ class CpuTimer:
     def hold(self, calls: Sequence[Call], seconds: float, hold_s: float) -> Hold:  # noqa: ARG002
         """One call after the other."""
         begin_s, count = monotonic(), 0
-        while monotonic() - begin_s < hold_s:
+        while not count or monotonic() - begin_s < hold_s:
             for call in calls:
                 call()
             count += len(calls)
