@@ -81,6 +81,14 @@ class Training:
         with recorder.phase(ops, "update"):
             self.optimizer.step()
 
+    def run(self, used: recorder.DeviceMemory, points: list[dict[str, Any]]) -> None:
+        """Three steps, with a point before them and after each."""
+        points.append(recorder.read_point(used, "model"))
+        for number in (1, 2, 3):
+            recorder.reset_peaks()
+            self.step()
+            points.append(recorder.read_point(used, f"step{number}"))
+
 
 def _wait_for_go(told: bool) -> None:
     if told:
@@ -118,11 +126,7 @@ def measure_case(name: str, folder: Path, device: str, cases: Any, told: bool) -
         recorder.start_history()
         points.append(recorder.read_point(used, "context"))
         training = Training(case, module, loss, device)
-        points.append(recorder.read_point(used, "model"))
-        for number in (1, 2, 3):
-            recorder.reset_peaks()
-            training.step()
-            points.append(recorder.read_point(used, f"step{number}"))
+        training.run(used, points)
         if not _is_recurrent(case.model):
             with ops:
                 training.step(ops)
@@ -167,11 +171,7 @@ def measure_capped(name: str, cap_bytes: int, folder: Path, device: str) -> None
         recorder.start_history()
         result["total_bytes"] = total
         training = Training(case, module, loss, device)
-        points.append(recorder.read_point(used, "model"))
-        for number in (1, 2, 3):
-            recorder.reset_peaks()
-            training.step()
-            points.append(recorder.read_point(used, f"step{number}"))
+        training.run(used, points)
         result["outcome"] = "fits"
     except torch.OutOfMemoryError as error:
         result["outcome"], result["message"] = "out_of_memory", str(error)[:400]

@@ -15,6 +15,7 @@ from trainload.predict.host import host_seconds, processor_seconds, waits_for_gr
 from trainload.predict.several import exchange_seconds
 from trainload.predict.transfer import WITHIN, OperationTimes, Predictor, Tier
 from trainload.predict.types import LayerPrediction, Limit, Ranged, StepPrediction
+from trainload.units import render_seconds
 
 if TYPE_CHECKING:
     from trainload.hardware.catalogue import Device
@@ -232,7 +233,8 @@ def _of_host(held_s: float, step_s: Ranged) -> str:
     """What is to be said where an unknown host may hold the step longer than the device does."""
     if held_s <= step_s.value:
         return ""
-    return f"; its host is not known: one that was calibrated would hold it {held_s * 1e3:.3g} ms"
+    held = render_seconds(held_s)
+    return f"; its host is not known: one that was calibrated would hold it {held}"
 
 
 def _why(tier: Tier, times: OperationTimes, asked: Asked) -> str:

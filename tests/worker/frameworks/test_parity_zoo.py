@@ -7,27 +7,13 @@ import pytest
 from framework_runs import OTHERS, case, chain, model
 from worker_specs import make_graph
 
+from published_sizes import PARAMETERS
 from trainload.workload import MODELS
 from trainload_worker.protocol.spec import parse_spec
 
 numpy = pytest.importorskip("numpy", reason="needs numpy")
 pytest.importorskip("torch", reason="needs torch, the other side of every comparison")
 from parity_cases import computing, difference, small  # noqa: E402
-
-PARAMETERS = {
-    "alexnet": 61_100_840,
-    "vgg11": 132_863_336,
-    "vgg16": 138_357_544,
-    "googlenet": 6_624_904,
-    "inception_v3": 23_834_568,
-    "resnet18": 11_689_512,
-    "resnet50": 25_557_032,
-    "resnet152": 60_192_808,
-    "densenet121": 7_978_856,
-    "squeezenet1_0": 1_248_424,
-    "squeezenet1_1": 1_235_496,
-}
-"""As published, with 1000 classes and without auxiliary heads."""
 
 
 @pytest.fixture(scope="module")

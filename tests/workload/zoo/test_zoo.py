@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from published_sizes import PARAMETERS
 from trainload.checked import to_json
 from trainload.errors import WorkloadError
 from trainload.workload import (
@@ -18,21 +19,6 @@ from trainload.workload import (
     input_words,
     parse_options,
 )
-
-PARAMETERS = {
-    "alexnet": 61_100_840,
-    "vgg11": 132_863_336,
-    "vgg16": 138_357_544,
-    "googlenet": 6_624_904,
-    "inception_v3": 23_834_568,
-    "resnet18": 11_689_512,
-    "resnet50": 25_557_032,
-    "resnet152": 60_192_808,
-    "densenet121": 7_978_856,
-    "squeezenet1_0": 1_248_424,
-    "squeezenet1_1": 1_235_496,
-}
-"""With 1000 classes: torchvision's figures, without auxiliary heads."""
 
 SMALLEST = {
     "lenet5": 16,
