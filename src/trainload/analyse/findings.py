@@ -124,9 +124,11 @@ def _setting(setting: RecordedSetting) -> Iterator[str]:
     resolved, obtained = setting.resolved, setting.obtained
     if resolved is None or obtained is None:
         return
+    # A script chooses its threads itself where nobody asked for a number.
+    chosen = setting.asked.threads is None and obtained.accelerators is None
     pairs: tuple[tuple[str, Any, Any], ...] = (
         ("cores", resolved.cores, obtained.cores),
-        ("threads", resolved.threads, obtained.threads),
+        ("threads", resolved.threads, resolved.threads if chosen else obtained.threads),
     )
     for key, wanted, got in pairs:
         if got is not None and wanted != got:

@@ -82,7 +82,10 @@ def utilisation_of_run(
     used = find_utilisation(flop_by_type, step_s, name)
     if used is None or limits is None or not flop_by_type or not step_s:
         return used
+    obtained = manifest.setting.obtained
     threads = None if resolved is None or not on_cpu else resolved.threads
+    if threads is not None and obtained is not None:
+        threads = obtained.threads or threads
     kind = "cpu" if on_cpu else "cuda"
     return replace(used, reached=_reached(limits, kind, threads, flop_by_type, step_s))
 

@@ -53,6 +53,7 @@ def run(
     tegrastats: str | Path | None = None,
     show: ShowProgress | None = None,
     echo: Echo | None = None,
+    stdin: int | None = None,
     fake: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     study: StudyCell | None = None,
@@ -66,7 +67,8 @@ def run(
     not said. With `processes` a script runs in several at once, and a built-in model of torch is
     trained by several, which share each batch. `environment` holds variables for the training
     process. `show` is called about twice a second with how far the run is; `echo` takes what a
-    script prints, while it runs.
+    script prints, while it runs, and `stdin` is the descriptor that it reads from; without one it
+    finds nothing to read.
 
     TrainloadError where nothing can be started.
     """
@@ -94,7 +96,7 @@ def run(
         study=study,
         **options,
     )
-    return _opened(execute_run(wanted, show, echo=echo))
+    return _opened(execute_run(wanted, show, echo=echo, stdin=stdin))
 
 
 def validate(

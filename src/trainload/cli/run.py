@@ -206,6 +206,7 @@ def run_verb(
             tegrastats=tegrastats,
             show=viewer if viewed else None if silent else show_as_text(line),
             echo=None if silent else viewer if viewed else line,
+            stdin=None if live else _STDIN,
             fake=_parse_fake(fake),
             **options,
         )
@@ -215,6 +216,10 @@ def run_verb(
         as_json=as_json,
         currency=defaults_of(context).currency,
     )
+
+
+_STDIN = 0
+"""A script reads what it would read without us, unless keys are the screen's."""
 
 
 def _told_by_file(word: str | None) -> dict[str, Any]:

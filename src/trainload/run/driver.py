@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from trainload.errors import Terminated, WorkerError
 from trainload.record import Outcome, layout
@@ -49,10 +49,11 @@ def execute_run(
     show: ShowProgress | None = None,
     wall_clock: Callable[[], float] = time.time,
     echo: Echo | None = None,
+    stdin: int | None = None,
 ) -> RunResult:
     """Run a workload once and leave one closed run directory.
 
-    What a script prints goes to its log and, while it runs, to `echo`.
+    What a script prints goes to its log and, while it runs, to `echo`; it reads from `stdin`.
 
     Raises only where no run can be started; every ending of a started run is an outcome.
     """
@@ -60,7 +61,7 @@ def execute_run(
     adopt_estimate(request, recording.path)
     adopt_prediction(request, recording.path)
     with signals_as_interrupts():
-        return _Driver(request, recording, show, echo).drive()
+        return _Driver(request, recording, show, echo, stdin).drive()
 
 
 class _Driver:
@@ -72,9 +73,11 @@ class _Driver:
         recording: Recording,
         show: ShowProgress | None,
         echo: Echo | None,
+        stdin: int | None,
     ) -> None:
         self.request = request
         self.echo = echo
+        self.stdin = stdin
         self.recording = recording
         self.show = show
         self.worker: WorkerProcess | None = None
@@ -105,16 +108,23 @@ class _Driver:
     def _start(self) -> tuple[WorkerProcess, Sampling]:
         """Both processes, meters open before the worker is given its work."""
         log = self.recording.path / layout.WORKER_LOG
-        scripted = isinstance(self.request.workload, ScriptWorkload)
+        request = self.request
+        scripted = isinstance(request.workload, ScriptWorkload)
+        # A script chooses its threads itself, as it would without us.
+        chosen = scripted and request.asked.threads is None and request.processes == 1
         worker = WorkerProcess(
-            self.request.python,
+            request.python,
             log,
-            worker_environment(self.request.setting, self.request.environment),
+            worker_environment(request.setting, request.environment, threads=not chosen),
             ScriptOutput(self.echo, log) if scripted else None,
+            self.stdin if scripted and request.processes == 1 else None,
         )
         self.worker = worker
         sampling = self.recording.sample(worker.pid)
-        worker.send_spec(worker_spec(self.request, self.recording))
+        spec = worker_spec(request, self.recording)
+        if isinstance(spec, ScriptSpec):
+            spec = replace(spec, stdin_fd=worker.stdin_fd)
+        worker.send_spec(spec)
         return worker, sampling
 
     def _follow(self, worker: WorkerProcess, sampling: Sampling) -> int:

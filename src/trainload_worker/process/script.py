@@ -27,6 +27,8 @@ def run_script(spec: ScriptSpec) -> None:
     """
     global under_way
     under_way = True
+    if spec.stdin_fd is not None:
+        _take_stdin(spec.stdin_fd)
     sys.argv = [spec.path, *spec.arguments]
     # As `python script.py` does: the script's own folder comes first.
     sys.path.insert(0, os.path.dirname(spec.path))
@@ -43,6 +45,17 @@ def run_script(spec: ScriptSpec) -> None:
         if sys.getrecursionlimit() < _DEPTH:
             sys.setrecursionlimit(_DEPTH)
     _end_threads()
+
+
+def _take_stdin(fd: int) -> None:
+    """Puts what the program reads where it looks for it: until now our own words came there."""
+    os.dup2(fd, 0)
+    os.close(fd)
+    before = sys.stdin
+    sys.stdin = open(  # noqa: SIM115 - for as long as the process lives
+        0, encoding=before.encoding, errors=before.errors, closefd=False
+    )
+    vars(sys)["__stdin__"] = sys.stdin
 
 
 def _end_threads() -> None:

@@ -126,6 +126,8 @@ class ScriptSpec:
     layers: Optional[LayersSpec] = None
     rank: Optional[Annotated[int, Bounds(low=0)]] = None
     """Which of several processes this is; None for the only one."""
+    stdin_fd: Optional[Annotated[int, Bounds(low=3)]] = None
+    """The descriptor it reads from, to be put in its usual place; None where it reads nothing."""
     task: Literal["script"] = "script"
     format: Literal[2] = 2
 

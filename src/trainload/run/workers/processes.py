@@ -44,6 +44,7 @@ sys.exit(main())
 """
 
 
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _SAMPLER_BOOTSTRAP = """
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
@@ -98,19 +99,26 @@ class WorkerProcess:
         log_path: Path,
         environment: Mapping[str, str],
         output: ScriptOutput | None = None,
+        stdin: int | None = None,
     ) -> None:
         self._output = output
+        self.stdin_fd = None if stdin is None else _duplicate(stdin)
+        """By which number the worker finds what the program is to read from; None for nothing."""
+        handed = () if self.stdin_fd is None else (self.stdin_fd,)
         try:
             if output is None:
                 with log_path.open("ab") as log:
                     self._process = _start(python, environment, log, subprocess.STDOUT)
             else:
-                self._process = _start(python, environment, output.stdout, output.stderr)
+                self._process = _start(python, environment, output.stdout, output.stderr, handed)
                 output.begin()
         except OSError as error:
             if output is not None:
                 output.abandon()
             raise WorkerError(f"cannot start {python}: {error.strerror}") from error
+        finally:
+            for fd in handed:
+                os.close(fd)
         self.pid = self._process.pid
         self._exit = ExitWatch(self.pid)
 
@@ -173,8 +181,20 @@ class WorkerProcess:
             pass  # the worker ended before it read its specification
 
 
+def _duplicate(fd: int) -> int | None:
+    """A descriptor of the same file; None where it is closed."""
+    try:
+        return os.dup(fd)
+    except OSError:
+        return None
+
+
 def _start(
-    python: str, environment: Mapping[str, str], stdout: IO[bytes] | int, stderr: int
+    python: str,
+    environment: Mapping[str, str],
+    stdout: IO[bytes] | int,
+    stderr: int,
+    handed: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         worker_command(python),
@@ -183,6 +203,7 @@ def _start(
         stderr=stderr,
         env=dict(environment),
         start_new_session=True,
+        pass_fds=handed,
     )
 
 
@@ -295,15 +316,18 @@ class SamplerProcess:
 
 
 def worker_environment(
-    setting: Setting, variables: Mapping[str, str] = MappingProxyType({})
+    setting: Setting,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    *,
+    threads: bool = True,
 ) -> dict[str, str]:
-    """The environment that makes a framework keep to the setting; `variables` win over it."""
-    threads = str(setting.threads)
+    """The environment that makes a framework keep to the setting; `variables` win over it.
+
+    Without `threads` their number is left to whoever set it, or to the libraries.
+    """
     return {
         **os.environ,
-        "OMP_NUM_THREADS": threads,
-        "MKL_NUM_THREADS": threads,
-        "OPENBLAS_NUM_THREADS": threads,
+        **(dict.fromkeys(_THREADS, str(setting.threads)) if threads else {}),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(a.uuid for a in setting.accelerators),
         "PYTHONUNBUFFERED": "1",
