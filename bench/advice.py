@@ -54,6 +54,8 @@ CASES = {
     "contention": ("contention", "judge"),
     "allocator": ("page_faults", "tune"),
     "allocator_images": ("page_faults", "judge"),
+    "recompilation": ("recompilation", "judge"),
+    "recompiled_shapes": ("recompilation", "judge"),
     "gpu_precision": ("precision", "tune"),
     "gpu_autocast": ("precision", "judge"),
     "gpu_item": ("synchronising", "judge"),

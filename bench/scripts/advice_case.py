@@ -3,10 +3,11 @@
     python advice_case.py CASE planted|remedied SECONDS RESULT.json
 
 Every case builds the same training in both forms but for the cause. It tells seconds a step, the
-median; where a remedy changes the batch, seconds for as many examples as the planted form has in a
-step.
+median (the mean where a cause comes now and then); where a remedy changes the batch, seconds for as
+many examples as the planted form has in a step.
 """
 
+import itertools
 import json
 import os
 import sys
@@ -28,6 +29,8 @@ DEVICE = "cuda" if CASE.startswith("gpu_") else "cpu"
 WARM_UP = 10
 BLOCK = 10 if DEVICE == "cuda" else 16 if CASE in ("slow_loader", "many_workers") else 1
 """Steps timed together: a device is waited for every ten, loader workers answer in bursts."""
+COUNTED = 350 if CASE.startswith("recompil") else None
+"""Steps in all, where the cause comes with so many of them; their mean is told."""
 
 
 class Rows(Dataset):
@@ -98,12 +101,20 @@ def train(model, data, *, optimizer=None, per_step=1.0, before=None, after=None,
             after(len(ends), model, y, loss, logits)
         synchronise_at_ends(len(ends))
         ends.append(time.perf_counter())
-        if len(ends) > 2 * WARM_UP and ends[-1] - ends[WARM_UP] >= SECONDS:
+        if is_over(ends):
             break
     times = [b - a for a, b in pairwise(ends[WARM_UP:])]
-    blocks = [fmean(times[at : at + BLOCK]) for at in range(0, len(times) - BLOCK + 1, BLOCK)]
+    block = BLOCK if COUNTED is None else len(times)
+    blocks = [fmean(times[at : at + block]) for at in range(0, len(times) - block + 1, block)]
     with Path(RESULT).open("w") as file:
         json.dump({"steps": len(times), "step_s": median(blocks) / per_step}, file)
+
+
+def is_over(ends):
+    """Whether the time is over; where the cause goes by steps, they are."""
+    if COUNTED is not None:
+        return len(ends) > COUNTED
+    return len(ends) > 2 * WARM_UP and ends[-1] - ends[WARM_UP] >= SECONDS
 
 
 def synchronise_at_ends(step):
@@ -294,6 +305,39 @@ def allocator_images():
     model = nn.Sequential(nn.Unflatten(1, (24, 48, 48)), *blocks, nn.Flatten(), nn.LazyLinear(10))
     model(torch.randn(2, 24 * 48 * 48))
     train(model, batches(32, 24 * 48 * 48))
+
+
+class Annealed(nn.Module):
+    """A weight that grows while it trains: a number that compiled code takes for constant."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.weight = inner, 0 if PLANTED else torch.tensor(0.0)
+
+    def forward(self, x):
+        return self.inner(x) * (1 + self.weight)
+
+
+def recompilation():
+    model = Annealed(mlp(4, 128))
+
+    def after(step, *_):
+        if step >= WARM_UP and step % 100 == 0:
+            model.weight += 1
+
+    train(torch.compile(model), batches(64, 128), after=after)
+
+
+def recompiled_shapes():
+    model = torch.compile(mlp(4, 128), dynamic=not PLANTED)
+
+    def data():
+        # One length more for each stretch of the data.
+        for step in itertools.count():
+            rows = 64 + step // 50
+            yield torch.randn(rows, 128), torch.randint(0, 10, (rows,))
+
+    train(model, data())
 
 
 def gpu_precision():

@@ -254,7 +254,9 @@ def test_fields_of_a_later_version_are_kept_and_told(tmp_path):
     written = json.loads((tmp_path / layout.MANIFEST).read_text())
     assert written["mood"] == {"sun": True} and written["outcome"] == "completed"
     assert (written["data"]["colour"], written["data"]["train_rows"]) == ("red", 5)
-    assert written["phases"] == [{"name": "train", "start_s": 1.0, "end_s": None, "why": "so"}]
+    assert written["phases"] == [
+        {"name": "train", "start_s": 1.0, "end_s": None, "detail": None, "why": "so"}
+    ]
     assert load_manifest(tmp_path).outcome == "completed"
 
 

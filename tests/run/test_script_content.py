@@ -9,6 +9,7 @@ import pytest
 
 from trainload.analyse import summarise_run
 from trainload.analyse.attribution import load_run_layers
+from trainload.analyse.attribution.machine import find_machine
 from trainload.analyse.findings import NO_STEPS
 from trainload.record import open_run
 from trainload.report import render_summary
@@ -340,3 +341,59 @@ def test_what_the_host_does_between_operations_is_named_by_its_line(run_script):
     asleep = max((one for one in script if one.function == "<module>"), key=lambda o: o.time_s)
     assert asleep.line == 17
     assert rank.sampling.taken > 20 and rank.sampling.refusals == ()
+
+
+def test_a_script_reads_what_it_would_read_and_has_its_own_threads(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    script, answers = tmp_path / "asks.py", tmp_path / "answers.txt"
+    script.write_text(
+        "import os, sys, torch\n"
+        "print(input('who? '), sys.stdin.read().split(), torch.get_num_threads())\n"
+        "print(os.environ.get('MKL_NUM_THREADS'))\n"
+    )
+    answers.write_text("anna\nb c\n")
+    wanted = prepare_request(str(script), {}, out=tmp_path / "runs", check_overhead=False)
+    with answers.open() as file:
+        result = execute_run(wanted, stdin=file.fileno())
+    log = (result.path / "worker.log").read_text()
+    assert log.splitlines() == ["who? anna ['b', 'c'] 1", "None"]
+    run = open_run(result.path)
+    assert run.manifest.setting.obtained.threads == 1
+    assert not any("threads" in warning for warning in summarise_run(run).warnings)
+    asked = prepare_request(str(script), {}, out=tmp_path / "runs", check_overhead=False, threads=2)
+    with answers.open() as file:
+        result = execute_run(asked, stdin=file.fileno())
+    assert (result.path / "worker.log").read_text().split()[-2:] == ["2", "2"]
+
+
+def test_compilations_are_told_with_what_had_changed(run_script):
+    run = run_script(
+        """
+        class Annealed(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner, self.weight = torch.nn.Linear(4, 4), 0
+
+            def forward(self, x):
+                return self.inner(x) * (1 + self.weight)
+
+        model = Annealed()
+        compiled = torch.compile(model, backend="eager")
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(30):
+            model.weight = step // 10
+            optimizer.zero_grad()
+            compiled(torch.ones(2, 4)).square().mean().backward()
+            optimizer.step()
+        """
+    )
+    told = [(p.name, p.detail) for p in run.manifest.phases if "compile" in p.name]
+    assert [name for name, _ in told] == ["compile", "recompile", "recompile"]
+    assert told[0][1] == "forward (train.py:9)"
+    if torch.__version__ >= "2.7":
+        assert "self.weight == 1" in told[2][1]
+    assert all(p.end_s > p.start_s for p in run.manifest.phases if "compile" in p.name)
+    again = find_machine(run).recompiling
+    assert again.count == 2 and 0 < again.time_s < again.training_s
+    assert "recompile" in text_of(run)

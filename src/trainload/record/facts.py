@@ -161,7 +161,7 @@ class WorkerFacts:
     def _add_phase(self, event: said.PhaseEdge) -> None:
         t_s = round(event.t_s - self.start_s, 6)
         if event.edge == "begin":
-            self.phases.append(Phase(name=event.name, start_s=t_s))
+            self.phases.append(Phase(name=event.name, start_s=t_s, detail=event.detail))
             return
         for position in reversed(range(len(self.phases))):
             phase = self.phases[position]

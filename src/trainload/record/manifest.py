@@ -39,7 +39,7 @@ from trainload_worker.protocol.events import DataReady, MemoryUse
 from trainload_worker.protocol.outcomes import Outcome
 
 FORMAT = 1
-FORMAT_MINOR = 5
+FORMAT_MINOR = 6
 """Grows with every field added; an older trainload still reads what it knows."""
 OLDEST_FORMAT = 1
 

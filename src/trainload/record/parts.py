@@ -233,3 +233,5 @@ class Phase:
     name: str
     start_s: float
     end_s: float | None = None
+    detail: str | None = None
+    """Of what, and why, where that was told."""

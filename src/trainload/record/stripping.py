@@ -42,6 +42,8 @@ _NAMED = frozenset({"name", "cpu_model", "framework", "column", "kind", "unit"})
 """Fields that name hardware, meters, layers and the like."""
 _LEFT_OUT = ("driver", "job", "environment", "checkpoints", "layers", "continues")
 """Parts of run.json that tell of the owner's machine, or of files that stay behind."""
+_WITHHELD = frozenset({"address", "detail"})
+"""Fields that may hold an address, or lines of the owner's code."""
 _COMMON = frozenset({"root", "user", "localhost", "admin", "ubuntu", "torch", "train", "jax"})
 
 
@@ -115,7 +117,7 @@ def _frames(run: Run) -> Iterator[tuple[str, pl.DataFrame]]:
 
 
 def _strip(value: Any, name: str, hide: Sequence[str], *, open_words: bool) -> Any:
-    if name == "address":
+    if name in _WITHHELD:
         return None
     if name == "uuid" and isinstance(value, str):
         return NO_UUID

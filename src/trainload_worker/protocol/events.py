@@ -146,6 +146,10 @@ class MemoryUse:
     KIND: ClassVar[str] = "memory"
 
 
+COMPILE, RECOMPILE = "compile", "recompile"
+"""Phases in which a compiler worked, for the first time and again; they lie within others."""
+
+
 @dataclass(frozen=True)
 class PhaseEdge:
     """A phase of the run begins or ends."""
@@ -153,6 +157,8 @@ class PhaseEdge:
     name: str
     edge: Literal["begin", "end"]
     t_s: float
+    detail: Optional[str] = None
+    """Of what, and why, where that is known at its beginning."""
     KIND: ClassVar[str] = "phase"
 
 

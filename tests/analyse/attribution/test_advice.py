@@ -5,8 +5,9 @@ import polars as pl
 import pytest
 
 from trainload.analyse.attribution import LayerMemory, LayerNode, RankLayers, WindowCost, advise
-from trainload.analyse.attribution.machine import Machine
+from trainload.analyse.attribution.machine import Machine, Recompiling
 from trainload.analyse.attribution.types import ROW_COLUMNS, HostTime, Traits, WindowTraits
+from trainload.report.screen.short_advice import render_short_advice
 
 
 def node(layer: str, forward_s: float) -> LayerNode:
@@ -104,6 +105,18 @@ def test_memory_that_the_system_gives_anew_is_a_matter_of_processors() -> None:
     little = replace(paging, kernel_fraction=0.04)
     assert advise([rank(forward=1.0, device="cpu")], little) == ()
     assert advise([rank(forward=1.0)], paging) == ()
+
+
+def test_compiling_again_is_a_matter_of_the_mean_step() -> None:
+    again = Recompiling(count=6, time_s=30.0, training_s=40.0, steps=400, words="f (net.py:6)")
+    (advice,) = advise([rank(forward=1.0)], Machine(recompiling=again))
+    assert (advice.topic, advice.evidence) == ("recompilation", "6 times, last f (net.py:6)")
+    assert advice.fraction == pytest.approx(0.75) and advice.mean_step_s == pytest.approx(0.1)
+    assert advice.gain_s == pytest.approx(0.9 * 30 / 400)
+    # Of the mean step, not of the traced one, which lasts a second here.
+    assert render_short_advice(advice, device="cpu", step_s=1.0).startswith("saves about 68 %")
+    seldom = replace(again, time_s=1.0)
+    assert advise([rank(forward=1.0)], Machine(recompiling=seldom)) == ()
 
 
 def test_every_window_must_agree() -> None:

@@ -11,7 +11,7 @@ from statistics import median
 
 from trainload.analyse.attribution.amounts import Amounts, window_amounts
 from trainload.analyse.attribution.host_times import host_groups
-from trainload.analyse.attribution.machine import Machine
+from trainload.analyse.attribution.machine import Machine, Recompiling
 from trainload.analyse.attribution.types import Advice, LayerNode, RankLayers, Topic
 
 LEAST_GAIN_FRACTION = 0.03
@@ -57,6 +57,7 @@ _SHARES: Mapping[str, _Share] = {
     "precision, double": _Share(0.3, 0.5, 0.7),
     "precision, device": _Share(0.4, 0.6, 0.85),
     "page_faults": _Share(0.3, 0.7, 1.2),
+    "recompilation": _Share(0.5, 0.9, 1.0),
     "contention": _Share(0.2, 0.6, 1.0),
     "cpu_quota": _Share(0.5, 0.9, 1.0),
     "throttling": _Share(0.05, 0.15, 0.3),
@@ -83,6 +84,7 @@ def advise(ranks: Sequence[RankLayers], machine: Machine | None = None) -> tuple
         for advice, number in best.values()
     ]
     found += _straggler(timed)
+    found += _recompilation(machine.recompiling)
     found.sort(key=lambda advice: (advice.topic not in MACHINE, -_gain(advice)))
     return (*found, *_memory(timed[0], machine))
 
@@ -234,6 +236,26 @@ def _straggler(ranks: Sequence[RankLayers]) -> Iterator[Advice]:
             gain_high_s=share.high * time_s,
             subject=f"rank {slowest}",
         )
+
+
+def _recompilation(again: Recompiling | None) -> Iterator[Advice]:
+    """Of the mean step: what is compiled now and then is in no usual one."""
+    if again is None or not again.steps or again.training_s <= 0:
+        return
+    fraction, share = again.time_s / again.training_s, _SHARES["recompilation"]
+    if share.expected * fraction < LEAST_GAIN_FRACTION:
+        return
+    time_s = again.time_s / again.steps
+    times = "once" if again.count == 1 else f"{again.count} times"
+    yield Advice(
+        topic="recompilation",
+        fraction=fraction,
+        gain_s=share.expected * time_s,
+        gain_low_s=share.low * time_s,
+        gain_high_s=share.high * time_s,
+        evidence=f"{times}, last {again.words}" if again.words else times,
+        mean_step_s=again.training_s / again.steps,
+    )
 
 
 def _memory(rank: RankLayers, machine: Machine) -> Iterator[Advice]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from trainload.analyse.summary import RunSummary, summarise_run
 from trainload.hardware.throttling import SLOWED_BITS, THROTTLE_REASONS
 from trainload.record import Run
+from trainload_worker.protocol.events import RECOMPILE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,6 +23,19 @@ FAULTS_FRACTION = 0.15
 """Share of the system's time that page faults must take, at the least, to be what it is about."""
 OWN_FRACTION = 0.5
 """Share of the used memory that the run must hold before the machine's is its own matter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recompiling:
+    """How a compiler began anew, over a training."""
+
+    count: int
+    time_s: float
+    """In all; what was compiled at the same time counts once."""
+    training_s: float
+    steps: int
+    words: str | None
+    """Of what and why, as the last one told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +59,8 @@ class Machine:
     """Share of the run's processor time that the system took to give it pages; None where that was
     not what it was busy with."""
     page_faults_per_s: float | None = None
+    recompiling: Recompiling | None = None
+    """None where nothing was compiled again during the training."""
     memory_fraction: float | None = None
     """Peak share of the memory that is short; None where none is."""
     memory: str | None = None
@@ -74,8 +90,37 @@ def find_machine(run: Run) -> Machine:
         swap_fraction=swap_fraction,
         kernel_fraction=kernel_fraction,
         page_faults_per_s=page_faults_per_s,
+        recompiling=_recompiling(run, summary),
         memory_fraction=memory_fraction,
         memory=memory,
+    )
+
+
+def _recompiling(run: Run, summary: RunSummary) -> Recompiling | None:
+    """What was compiled again between the first step's start and the last one's end."""
+    span = summary.training
+    if span is None:
+        return None
+    found = [
+        (max(phase.start_s, span.start_s), min(phase.end_s, span.end_s), phase.detail)
+        for phase in run.manifest.phases
+        if phase.name == RECOMPILE and phase.end_s is not None
+    ]
+    inside = sorted((a, b) for a, b, _ in found if b > a)
+    if not inside:
+        return None
+    total_s, until_s = 0.0, span.start_s
+    for begin_s, end_s in inside:
+        total_s += max(0.0, end_s - max(begin_s, until_s))
+        until_s = max(until_s, end_s)
+    told = [detail for _, _, detail in found if detail]
+    # Its forward and its backward pass are compiled one after the other: one cause, told once.
+    return Recompiling(
+        count=len(told) or len(inside),
+        time_s=total_s,
+        training_s=span.length_s,
+        steps=summary.steps,
+        words=told[-1] if told else None,
     )
 
 

@@ -241,7 +241,7 @@ Topic = Literal[
     "swapping", "cpu_quota", "throttling", "contention",
     "input_wait", "input_workers", "host_bound", "synchronising", "copies", "communication",
     "straggler", "update_unfused", "python", "script_operations", "gradientless", "precision",
-    "page_faults", "memory_short",
+    "page_faults", "recompilation", "memory_short",
 ]  # fmt: skip
 """The first four are the machine's, and come first: what else is measured depends on them."""
 
@@ -262,6 +262,9 @@ class Advice:
     """The layer, rank, device or optimizer it is about, where it is about one."""
     evidence: str | None = None
     """What in the record speaks for it, beside the share."""
+    mean_step_s: float | None = None
+    """The step that share and gain are of, where it is not the traced one: the mean over the
+    training, with what comes now and then."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,8 @@ _PHASES: Mapping[str, tuple[str, str]] = {
     "checkpoint": ("saving", "bright_blue"),
     "save": ("saving", "bright_blue"),
 }
+_WITHIN = ("compile", "recompile")
+"""Phases that lie within the training or the preparation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +78,7 @@ def run_shares(summary: RunSummary) -> tuple[Share, ...]:
     times += [
         (_PHASES.get(phase.name, (clean_text(phase.name), "white")), phase.total_s)
         for phase in summary.phases
+        if phase.name not in _WITHIN
     ]
     rest_s = whole_s - sum(time_s for _, time_s in times)
     if rest_s < 0:

@@ -41,6 +41,8 @@ _SHORT: Mapping[str, str] = {
     "precision": "computing in {precise}{of} is {share} of the step: {lower}",
     "page_faults": "the system spends {share} of the run's processor time on giving it memory "
     "anew: " + KEEPING_WORDS + " before the command",
+    "recompilation": "compiling again took {share} of the training: keep shapes and values that "
+    "the compiled code reads the same, or dynamic=True",
     "memory_short": "memory is {share} full{holds}: smaller batches, lower precision, "
     "checkpoint or shard what holds the most",
 }
@@ -82,6 +84,7 @@ def render_short_advice(advice: Advice, *, device: str, step_s: float) -> str:
 
 def _gain(advice: Advice, step_s: float) -> str:
     """`saves about 29 % of a step (12–39 %): `; empty where no time is gained."""
+    step_s = step_s if advice.mean_step_s is None else advice.mean_step_s
     if advice.gain_s is None or step_s <= 0:
         return ""
     about = f"saves about {render_percent(advice.gain_s / step_s, 0)} of a step"

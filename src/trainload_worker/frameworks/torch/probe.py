@@ -20,6 +20,7 @@ from trainload_worker.frameworks.backends import Opened, StepBatch
 from trainload_worker.frameworks.torch.backend import HostStepClock, StepClock, read_software
 from trainload_worker.frameworks.torch.backward import Renewals
 from trainload_worker.frameworks.torch.clock import CudaStepClock, StepLoss, keep_loss
+from trainload_worker.frameworks.torch.compilations import Compilations
 from trainload_worker.frameworks.torch.content import Content
 from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.frameworks.torch.watcher import ContentWatcher
@@ -41,6 +42,7 @@ class StepProbe:
         )
         self._content = self._watcher.content
         self._contents: deque[Content] = deque()
+        self._compilations = Compilations(events)
         self._note_other = self._guard(self._note_optimizer)
         self._steady: Callable[[], Any] = _nobody
         """The optimizer that ended the last step, if the next is to be taken from it without more
@@ -65,6 +67,7 @@ class StepProbe:
         """Writes what is still held and stops watching; waits for the device."""
         self._guard(self._commit)()
         self._guard(self._flush)(drain=True)
+        self._guard(self._compilations.look)()
         self._watcher.detach()
         self._detach()
 
@@ -184,6 +187,7 @@ class StepProbe:
         if self._log is not None:
             self._flush(drain=False)
             self._watcher.look_for_writers()
+            self._compilations.look()
 
     def _open_log(self, start_s: float) -> None:
         first = 1 if self._log is None else self._log.next_step
