@@ -131,6 +131,25 @@ def recurrent(batch):
     return _classify(Recurrent(), torch.randn(batch, 20, 32))
 
 
+class Sharing(nn.Module):
+    def __init__(self, shared, own) -> None:
+        super().__init__()
+        self.shared, self.own = shared, own
+
+
+def shared(batch):
+    """Parts that all hold the same layers, each beside one of its own."""
+    common = nn.ModuleList(nn.Linear(size, size) for size in range(100, 120))
+    model = nn.ModuleList(Sharing(common, nn.Linear(size, size)) for size in range(8, 48))
+
+    def loss():
+        layers = [*common, *(part.own for part in model)]
+        rows = [torch.ones(batch, layer.in_features, device="cuda") for layer in layers]
+        return sum(layer(row).sum() for layer, row in zip(layers, rows, strict=True))
+
+    return model, loss
+
+
 def _classify(model, inputs):
     targets = torch.randint(0, 10, (len(inputs),))
     return model, lambda: functional.cross_entropy(model(inputs), targets)

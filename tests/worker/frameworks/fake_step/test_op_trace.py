@@ -54,6 +54,7 @@ BUILDS = {
     "attention_cpu_bf16": {"function": "attention", "target": "cpu", "precision": "bf16"},
     "perceptron_cpu": {"function": "perceptron", "target": "cpu"},
     "residual_cpu": {"function": "residual", "target": "cpu"},
+    "shared": {},
     "plain_sgd": {"function": "residual", "optimizer": "sgd"},
 }
 FP16_ON_CPU = {"function": "perceptron", "target": "cpu", "precision": "fp16"}
@@ -215,6 +216,12 @@ def test_each_step_leaves_what_it_found(folder: Path) -> None:
     sizes = {e.storage: e.size_bytes for e in events if isinstance(e, Allocation)}
     totals = [sum(sizes[number] for number in end) for end in ends]
     assert totals[0] == totals[1]
+
+
+def test_modules_that_many_hold_keep_their_own_weights(folder: Path) -> None:
+    _, events = load(folder, "shared")
+    sizes = [*range(100, 120), *range(8, 48)]
+    assert sum_bytes(events, "weight") == 4 * sum(size * size + size for size in sizes)
 
 
 def test_cuda_chooses_its_own_kernels(folder: Path) -> None:

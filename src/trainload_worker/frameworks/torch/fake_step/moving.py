@@ -100,12 +100,14 @@ def keep_identities() -> None:
         nonlocal depth
         if depth:
             return plain(self, convert, *args, **kwargs)
-        known: dict[int, Any] = {}
+        # With the tensor itself: a module that several hold is moved again, what it had in
+        # between is freed, and another tensor may get its `id`.
+        known: dict[int, tuple[Any, Any]] = {}
 
         def once(tensor: Any) -> Any:
             if id(tensor) not in known:
-                known[id(tensor)] = convert(tensor)
-            return known[id(tensor)]
+                known[id(tensor)] = (tensor, convert(tensor))
+            return known[id(tensor)][1]
 
         before = [(module, dict(module._parameters)) for module in self.modules()]
         depth += 1
