@@ -61,6 +61,11 @@ def test_recurrent_layers_are_launched_step_by_step_unless_small():
     assert rise([small], known) == pytest.approx(20 * 2e-5)
 
 
+def test_recurrent_layers_are_launched_step_by_step_on_an_unknown_host_too():
+    works = [one("lstm", steps=1000, layers=1, hidden=512)]
+    assert host_seconds(works, {})[0] == pytest.approx(1000 * 7.5e-5, rel=0.01)
+
+
 def test_an_update_goes_by_its_tensors():
     update = one("elementwise", phase="update", tensors=1200)
     assert host_seconds([update], {"operation": 1e-5, "optimizer": 1e-3})[1] == pytest.approx(

@@ -56,14 +56,19 @@ def host_seconds(works: Sequence[Work], known: Mapping[str, float]) -> tuple[flo
     total_s = 0.0
     for work in forward:
         if work.operation in _LAUNCHES:
-            places = work.sizes.get("steps", 1) * work.sizes.get("layers", 1)
-            launches = _LAUNCHES[work.operation] * (work.sizes.get("hidden", 1) > _SMALL)
-            launched_s = launches * known.get("operation", DISPATCH_S)
-            total_s += places * max(known.get(f"step_{work.operation}", 0.0), launched_s)
+            total_s += _recurrent_s(work, known)
         else:
             weight = heavy if work.operation in _HEAVY else light
             total_s += known.get("step_cast", rate_s) if work.name == _CAST else rate_s * weight
     return total_s + _sums_s(works, len(forward), known) + _TURN_S, update_s
+
+
+def _recurrent_s(work: Work, known: Mapping[str, float]) -> float:
+    """Host seconds of a recurrent layer both ways, launched by its time steps."""
+    places = work.sizes.get("steps", 1) * work.sizes.get("layers", 1)
+    launches = _LAUNCHES[work.operation] * (work.sizes.get("hidden", 1) > _SMALL)
+    launched_s = launches * known.get("operation", DISPATCH_S)
+    return places * max(known.get(f"step_{work.operation}", 0.0), launched_s)
 
 
 def processor_seconds(works: Sequence[Work], known: Mapping[str, float]) -> float:
@@ -120,6 +125,8 @@ def _by_operation(works: Sequence[Work], known: Mapping[str, float]) -> float:
     plain = known.get("operation", DISPATCH_S)
     total_s = 0.0
     for work in works:
+        if work.phase == "forward" and work.operation in _LAUNCHES:
+            total_s += _recurrent_s(work, known)
         if work.phase == "backward":
             total_s += known.get("backward", plain)
         elif work.phase != "update":
