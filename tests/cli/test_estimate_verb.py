@@ -183,14 +183,21 @@ def test_a_processor_needs_ram(tmp_path):
 def test_a_script_as_it_stands(tmp_path):
     (tmp_path / "train.py").write_text(
         "import sys, torch\n"
-        "model = torch.nn.Linear(8, int(sys.argv[1]))\n"
+        "device = 'cuda' if len(sys.argv) == 2 and torch.cuda.is_available() else 'cpu'\n"
+        "model = torch.nn.Linear(8, int(sys.argv[1])).to(device)\n"
         "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
         "for _ in range(9):\n"
-        "    model(torch.randn(4, 8)).sum().backward()\n"
+        "    model(torch.randn(4, 8).to(device)).sum().backward()\n"
         "    optimizer.step()\n"
     )
-    done = trainload("estimate", "--script", "train.py", "--json", "--", "3", cwd=tmp_path,
-                     env={"TRAINLOAD_ESTIMATES": str(tmp_path / "kept")})  # fmt: skip
+    ask = ("estimate", "--script", "train.py", "--json")
+    there = {"cwd": tmp_path, "env": {"TRAINLOAD_ESTIMATES": str(tmp_path / "kept")}}
+    done = trainload(*ask, "--", "3", **there)
+    on_cpu = trainload(*ask, "--", "3", "cpu", **there)
+    assert on_cpu.returncode == 2 and not on_cpu.stdout
+    assert "the step puts nothing on the GPU" in on_cpu.stderr and "--target cpu" in on_cpu.stderr
+    asked_so = trainload(*ask, "--target", "cpu", "--", "3", "cpu", **there)
+    assert json.loads(asked_so.stdout)["totals"]["parameters"] == 27
     found = json.loads(done.stdout)
     assert found["model"] == "train.py 3" and found["totals"]["parameters"] == 27
     assert found["batch_size"] is None and found["memory"]["needed_bytes"] > 0

@@ -20,7 +20,8 @@ from trainload.estimate.workspaces.script import is_channels_last
 from trainload.predict.work import PRODUCTS, Work
 
 Sizes = Mapping[str, int]
-_PRODUCTS = ("mm", "addmm", "mv", "addmv", "_addmm_activation", "_scaled_mm")
+_GROUPED = "_grouped_mm"
+_PRODUCTS = ("mm", "addmm", "mv", "addmv", "_addmm_activation", "_scaled_mm", _GROUPED)
 _BATCHED = ("bmm", "baddbmm", "addbmm")
 _REDUCTIONS = ("sum", "mean", "amax", "max", "var", "norm", "argmax", "linalg_vector_norm", "std")
 _GATHERS = ("embedding", "index", "index_select", "gather")
@@ -156,7 +157,8 @@ _BY_PART: Mapping[str, str] = {
 
 
 def _product(operation: Operation) -> Sizes:
-    left, right = operation.inputs[-2:]
+    grouped = _GROUPED in operation.name
+    left, right = operation.inputs[:2] if grouped else operation.inputs[-2:]
     columns = right.shape[-1] if len(right.shape) > 1 else 1
     rows = left.shape[-2] if len(left.shape) > 1 else 1
     sizes = {"m": rows, "n": columns, "k": left.shape[-1] if left.shape else 1}

@@ -160,6 +160,17 @@ def test_verdicts_follow_the_capacity():
     assert with_overhead.needed_bytes.value_bytes == 3 * least
 
 
+def test_what_may_need_less_is_never_said_not_to_fit():
+    events = step_events(batch=64)
+    least = estimate_memory(events, lambda _: NOTHING, room(None)).least_bytes
+    found = [
+        estimate_memory(events, lambda _: NOTHING, room(size), at_most=True)
+        for size in (least // 2, least, 2 * least)
+    ]
+    assert [one.verdict for one in found] == ["not known", "not known", "fits"]
+    assert found[0].running_out is None and found[0].fits is None
+
+
 def test_results_and_workspaces_come_in_the_order_of_the_operation():
     events = [
         Mark(text="step begin", step=0),

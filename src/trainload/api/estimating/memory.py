@@ -114,7 +114,9 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
         )
         if memory.target == "cpu":
             return _with_ram(question, answer, traced)
-        estimate = estimate_memory(traced.events, memory.temporaries_of, memory.room)
+        estimate = estimate_memory(
+            traced.events, memory.temporaries_of, memory.room, at_most=traced.at_most
+        )
         answer = replace(answer, estimate=estimate)
         unsure = estimate.verdict in ("does not fit", "too close to call")
         if question.what_if if question.what_if is not None else unsure:

@@ -51,6 +51,8 @@ class Traced:
     elapsed_s: float
     alike: tuple[tuple[int, int], tuple[int, int]]
     """Capabilities of GPUs whose step is the same: from the first on, below the second."""
+    at_most: bool = False
+    """Whether the step may need less, since sizes in it are not known."""
 
     def serves(self, capability: tuple[int, int]) -> bool:
         """Whether a GPU of that capability does the step alike."""
@@ -127,6 +129,7 @@ class Tracing:
             notes=tuple(dict.fromkeys((*result.notes, *trace.notes))),
             elapsed_s=result.elapsed_s,
             alike=result.alike,
+            at_most=trace.at_most,
         )
         _REMEMBERED.keep(request, traced)
         return traced

@@ -17,7 +17,7 @@ _ATTENTION = "scaled_dot_product"
 _GATHERING = ("embedding", "index", "index_select", "gather", "select_backward")
 """Read as much of their first operand as they give."""
 _LEAST_OPERANDS = {
-    **dict.fromkeys(("mm", "bmm", "mv", "convolution", "_scaled_mm"), 2),
+    **dict.fromkeys(("mm", "bmm", "mv", "convolution", "_scaled_mm", "_grouped_mm"), 2),
     **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv", "_addmm_activation"), 3),
     "convolution_backward": 3,
 }
@@ -76,6 +76,13 @@ def _product(operation: Operation) -> int:
     return 2 * math.prod(left.shape) * (right.shape[-1] if len(right.shape) > 1 else 1)
 
 
+def _grouped_product(operation: Operation) -> int:
+    """Each row, or each column, times the matrix of its own group."""
+    left, right = operation.inputs[:2]
+    rows = left.shape[-2:] if len(right.shape) == 2 else left.shape
+    return 2 * math.prod(rows) * right.shape[-1]
+
+
 def _convolution(operation: Operation) -> int:
     source, weight = operation.inputs[:2]
     return _windows(source, operation.outputs[0], weight, operation.attributes[-3])
@@ -131,7 +138,7 @@ def _onednn_recurrent_backward(operation: Operation) -> int:
 
 
 def _over_time(operation: Operation, matrices: list[TraceTensor]) -> int:
-    places = math.prod(operation.inputs[0].shape[:2])
+    places = math.prod(operation.inputs[0].shape[:-1])
     return 2 * places * sum(math.prod(weight.shape) for weight in matrices)
 
 
@@ -162,6 +169,7 @@ def _bytes(tensor: TraceTensor) -> int:
 _RULES: Mapping[str, Callable[[Operation], int]] = {
     **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv"), _product),
     **dict.fromkeys(("_scaled_mm", "_addmm_activation"), _product),
+    "_grouped_mm": _grouped_product,
     "convolution": _convolution,
     "convolution_backward": _convolution_backward,
     "_cudnn_rnn": _cudnn_recurrent,

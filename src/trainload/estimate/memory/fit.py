@@ -116,6 +116,8 @@ class MemoryEstimate:
     """The chance that the step runs out of the device's memory; None without a capacity."""
     peak: PeakContents
     curve: tuple[CurvePoint, ...]
+    at_most: bool = False
+    """Whether less may do: then it may be said to fit, and never that it does not."""
 
     @property
     def capacity_bytes(self) -> int | None:
@@ -133,9 +135,16 @@ class MemoryEstimate:
 
 
 def estimate_memory(
-    events: Sequence[Event], temporaries_of: TemporariesOf, room: MemoryRoom
+    events: Sequence[Event],
+    temporaries_of: TemporariesOf,
+    room: MemoryRoom,
+    *,
+    at_most: bool = False,
 ) -> MemoryEstimate:
-    """The memory of the traced step, and whether that fits the room."""
+    """The memory of the traced step, and whether that fits the room.
+
+    With `at_most` sizes in the step are the largest that they can be.
+    """
     inside = remembered(temporaries_of)
     free = replay_trace(events, inside)
     least = needed_bytes(free)
@@ -145,6 +154,8 @@ def estimate_memory(
     reserved = spread.around(free.peak_reserved_bytes, spread.reserved).from_at_least(allocated)
     needed = spread.around(least, spread.needed).from_at_least(allocated)
     chance = chance_of_running_out(least, room)
+    if at_most and judge(chance) != "fits":
+        chance = None
     return MemoryEstimate(
         allocated_bytes=allocated,
         reserved_bytes=reserved,
@@ -156,6 +167,7 @@ def estimate_memory(
         running_out=chance,
         peak=free.peak,
         curve=free.curve,
+        at_most=at_most,
     )
 
 

@@ -96,6 +96,8 @@ class OpTrace:
     iterations: int
     layers: tuple[TraceLayer, ...]
     notes: tuple[str, ...]
+    at_most: bool = False
+    """Whether sizes in it depend on numbers and are the largest that they can be."""
 
     def events(self) -> Iterator[Event]:
         """All events in order; TraceError where the file is damaged."""
@@ -150,6 +152,7 @@ def _read_header(path: Path, header: Mapping[str, Any]) -> OpTrace:
             for row in header["layers"]
         ),
         notes=tuple(map(str, header.get("notes", ()))),
+        at_most=bool(header.get("at_most", False)),
     )
 
 

@@ -71,10 +71,18 @@ def render_reason(answer: MemoryAnswer) -> str:
     if estimate is None:
         return ""
     needed = render_bytes(estimate.needed_bytes.value_bytes)
+    if estimate.at_most:
+        needed = f"at most {needed}"
     if answer.device is None:
         return f"needs {needed} of GPU memory; to see whether that fits, add --device h200"
     if estimate.capacity_bytes is None:
         return f"needs {needed}; the entry of {answer.device.name} states no memory"
+    if estimate.at_most and estimate.running_out is None:
+        return (
+            f"needs {needed}, {answer.device.title} offers "
+            f"{render_bytes(estimate.capacity_bytes)}; sizes in the step depend on its numbers, "
+            "and less may do"
+        )
     chance = render_chance(estimate.running_out)
     return (
         f"needs {needed} of the {render_bytes(estimate.capacity_bytes)} that "

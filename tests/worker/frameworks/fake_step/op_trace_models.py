@@ -178,6 +178,95 @@ def reads(batch):
     return model, loss
 
 
+def masked(batch):
+    """Branches on a mask of the batch and chooses by it, as Hugging Face's models do."""
+    model, inputs = nn.Linear(10, 10), torch.randn(batch, 10)
+    mask = torch.tensor([1, 1, 0, 1])
+
+    def loss():
+        values = model(inputs)
+        chosen = values if mask.all() else values[mask.to(values.device).bool()]
+        assert mask.sum().item() == 3
+        return chosen.sum()
+
+    return model, loss
+
+
+def written_over(batch):
+    """Numbers that were known once and no longer are."""
+    model, inputs = nn.Linear(10, 10), torch.randn(batch, 10)
+    flags = torch.zeros(batch, 10)
+
+    def loss():
+        values = model(inputs)
+        flags.copy_(values.detach())
+        if flags.sum() > 0:  # the line that is named
+            return values.sum()
+        return -values.sum()
+
+    return model, loss
+
+
+def packed(batch):
+    model, inputs = Recurrent().lstm, torch.randn(batch, 20, 32)
+    lengths = torch.tensor([20, 5, 7, 8])
+
+    def loss():
+        rows = nn.utils.rnn.pack_padded_sequence(inputs, lengths, True, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(model(rows)[0])[0].sum()
+
+    return model, loss
+
+
+def aligned(batch):
+    model, inputs = nn.Linear(10, 10), torch.randn(50, batch, 10)
+    labels, steps, lengths = torch.ones(batch, 6).long(), [50] * batch, [6, 2, 3, 4]
+
+    def loss():
+        scores = model(inputs).log_softmax(-1)
+        return functional.ctc_loss(scores, labels, steps, lengths)
+
+    return model, loss
+
+
+class Experts(nn.Module):
+    """Four groups of rows, each with its own matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 16, 24))
+
+    def forward(self, rows, ends):
+        return torch._grouped_mm(rows, self.weight, offs=ends)
+
+
+def experts(batch):
+    model, rows = Experts(), torch.randn(batch * 8, 16)
+    ends = torch.tensor([8, 16, 24, 32], dtype=torch.int32)
+    return model, lambda: model(rows, ends).sum()
+
+
+def compiled(batch):
+    model = nn.Linear(10, 10)
+    faster, inputs = torch.compile(model), torch.randn(batch, 10)
+    return model, lambda: faster(inputs).sum()
+
+
+def older(batch):
+    """As programs made their tensors before devices had names."""
+    kind = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
+    model, inputs = nn.Linear(10, 10).cuda(), torch.randn(batch, 10)
+    target = kind(batch, 10).fill_(1.0)
+    return model, lambda: (model(inputs.type(kind)) - target - kind([1.0])).square().sum()
+
+
+def checked(batch):
+    """torch.distributions looks whether its numbers are what they must be."""
+    model, inputs = nn.Linear(10, 10), torch.randn(batch, 10)
+    kind = torch.distributions.Normal
+    return model, lambda: kind(model(inputs), 1.0, validate_args=True).rsample().sum()
+
+
 def chooses(batch):
     model, inputs = nn.Linear(10, 10), torch.randn(batch, 10)
 

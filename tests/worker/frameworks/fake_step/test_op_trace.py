@@ -14,6 +14,7 @@ from worker_specs import SOURCE_FOLDER
 
 from trainload.checked import to_json
 from trainload.errors import UsageError, WorkloadError
+from trainload.estimate.counts.operations import operation_flop
 from trainload.estimate.memory.op_trace import (
     Allocation,
     Free,
@@ -49,6 +50,14 @@ BUILDS = {
     "recurrent_bf16": {"function": "recurrent", "precision": "bf16"},
     "residual_turing": {"function": "residual", "precision": "bf16", "capability": [7, 5]},
     "reads": {},
+    "masked": {},
+    "packed": {},
+    "aligned": {},
+    "experts": {},
+    "compiled": {},
+    "older": {},
+    "checked": {},
+    "chooses": {},
     "channels_last": {},
     "attention_cpu": {"function": "attention", "target": "cpu"},
     "attention_cpu_bf16": {"function": "attention", "target": "cpu", "precision": "bf16"},
@@ -60,7 +69,7 @@ BUILDS = {
 FP16_ON_CPU = {"function": "perceptron", "target": "cpu", "precision": "fp16"}
 PROBLEMS = {
     "branches": "op_trace_models.py line {line}: the step branches on the value of a tensor",
-    "chooses": "the size of what aten.index.Tensor gives depends on numbers",
+    "written_over": "line {line}: the step branches on the value of a tensor",
     "custom": "op_trace_tests.twice.default has no fake implementation",
     "never_ends": "no 2 steps within 1 s (--limit-s); 0 were seen",
     "gives_nothing": "the loss function gives nothing",
@@ -267,6 +276,61 @@ def test_values_read_from_tensors_are_told(folder: Path) -> None:
     assert load(folder, "residual")[0].notes == ()
 
 
+def named(folder: Path, build: str, operation: str) -> list[Operation]:
+    _, events = load(folder, build)
+    return [e for e in events if isinstance(e, Operation) and e.name.split(".")[1] == operation]
+
+
+def test_numbers_of_the_batch_are_known(folder: Path) -> None:
+    assert load(folder, "masked")[0].notes == ()
+    assert {e.outputs[0].shape for e in named(folder, "masked", "nonzero")} == {(3, 1)}
+    assert {e.outputs[0].shape for e in named(folder, "masked", "index")} == {(3, 10)}
+
+
+def test_unknown_sizes_are_the_largest(folder: Path) -> None:
+    trace, _ = load(folder, "chooses")
+    assert {e.outputs[0].shape for e in named(folder, "chooses", "index")} == {(40,)}
+    (note,) = trace.notes
+    assert note.startswith("sizes that depend on numbers were taken for the largest")
+
+
+def test_a_check_of_unknown_numbers_finds_nothing_amiss(folder: Path) -> None:
+    (note,) = load(folder, "checked")[0].notes
+    assert note.startswith("checks of unknown numbers were taken to find nothing amiss: op_trace")
+
+
+def test_packed_sequences_have_the_places_of_their_lengths(folder: Path) -> None:
+    calls = named(folder, "packed", "_cudnn_rnn")
+    assert {e.inputs[0].shape for e in calls} == {(40, 32)}
+    assert len(named(folder, "packed", "_cudnn_rnn_backward")) == len(calls) == 2
+
+
+def test_operations_without_a_rule_of_torch_s_have_one_here(folder: Path) -> None:
+    alpha = named(folder, "aligned", "_ctc_loss")[0].outputs[1]
+    assert alpha.shape == (4, 50, 2 * 6 + 1)
+    products = named(folder, "experts", "_grouped_mm")
+    shapes = [e.outputs[0].shape for e in products if e.step == 1]
+    assert shapes == [(32, 24), (4, 16, 24)]
+    assert [operation_flop(e) for e in products if e.step == 1] == [2 * 32 * 16 * 24] * 2
+
+
+def test_tensors_are_made_as_older_programs_do(folder: Path) -> None:
+    _, events = load(folder, "older")
+    assert sum_bytes(events, "weight") == 4 * 110
+    (lost,) = {e.outputs[0].shape for e in named(folder, "older", "addmm")}
+    assert lost == (4, 10)
+
+
+def test_what_may_need_less_is_said_to_be_so(folder: Path) -> None:
+    assert load(folder, "chooses")[0].at_most
+    assert not load(folder, "masked")[0].at_most
+
+
+def test_a_compiled_model_is_traced_uncompiled(folder: Path) -> None:
+    (note,) = load(folder, "compiled")[0].notes
+    assert note.startswith("torch.compile is left out")
+
+
 def test_older_gpus_emulate_bf16(folder: Path) -> None:
     trace, _ = load(folder, "residual_turing")
     assert trace.notes == ("a GPU of capability 7.5 has no bf16 arithmetic: torch emulates it",)
@@ -438,12 +502,13 @@ def test_a_script_runs_as_it_stands(folder: Path) -> None:
 def test_what_cannot_be_traced_is_said_in_one_line(folder: Path, name: str, words: str) -> None:
     said = reason(folder, name)
     assert said is not None
-    own = {"branches": "if total > 0:", "raises": "raise ValueError("}.get(name, "")
+    places = {"branches": "if total > 0:", "written_over": "if flags.sum() > 0:"}
+    own = {**places, "raises": "raise ValueError("}.get(name, "")
     lines = MODELS.read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if own in text)
     assert words.replace("{line}", str(line)) in said
     assert "\n" not in said
-    if name in ("branches", "chooses", "custom", "never_ends"):
+    if name in ("branches", "written_over", "custom", "never_ends"):
         assert "--measure" in said
 
 

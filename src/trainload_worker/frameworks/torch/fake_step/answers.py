@@ -10,12 +10,14 @@ from typing import Any, Callable
 import torch
 
 from trainload_worker.errors import FrameworkError
+from trainload_worker.frameworks.torch.fake_step.known import all_known, work_out
 from trainload_worker.frameworks.torch.fake_step.recurrent import answer_backward
 from trainload_worker.frameworks.torch.fake_step.tensors import (
     FakeTensor,
     ValueAsked,
     form_of,
     make,
+    numbers_of,
     read_value,
     reshape_in_place,
     to_meta,
@@ -25,8 +27,10 @@ aten = torch.ops.aten
 
 _ANSWERS = {"isnan": False, "isinf": False, "isneginf": False, "isposinf": False}
 _PASS_ANSWER = {"any", "all", "_to_copy", "clone", "sum", "alias", "view", "detach", "select"}
+_USUALLY = {"any": False, "all": True, "_is_any_true": False, "_is_all_true": True}
+"""What a program that checks its numbers expects to find."""
 _TURN_ANSWER = {"logical_not", "bitwise_not"}
-KNOWING = _PASS_ANSWER | _TURN_ANSWER | set(_ANSWERS)
+KNOWING = _PASS_ANSWER | _TURN_ANSWER | set(_ANSWERS) | set(_USUALLY)
 """Operations that give or hand on an answer which is known without numbers."""
 
 _RESHAPING = {"as_strided_", "resize_", "resize_as_", "squeeze_", "unsqueeze_"}
@@ -39,9 +43,15 @@ def pass_answer(name: str, fakes: list[FakeTensor], result: Any) -> None:
         return
     if name in _ANSWERS:
         result.answer = _ANSWERS[name]
-    elif fakes[0].answer is not None:
-        known = fakes[0].answer
-        result.answer = not known if name in _TURN_ANSWER else known
+        return
+    source = fakes[0]
+    turned = name in _TURN_ANSWER
+    if source.answer is not None:
+        result.answer = not source.answer if turned else source.answer
+    if name in _USUALLY:
+        result.usually = _USUALLY[name]
+    elif source.usually is not None:
+        result.usually = not source.usually if turned else source.usually
 
 
 def _value(_mode: Any, _func: Any, args: Any, _kwargs: Any) -> Any:
@@ -50,7 +60,10 @@ def _value(_mode: Any, _func: Any, args: Any, _kwargs: Any) -> Any:
     return read_value(args[0])
 
 
-def _refuse_comparison(_mode: Any, _func: Any, args: Any, _kwargs: Any) -> Any:
+def _refuse_comparison(_mode: Any, func: Any, args: Any, _kwargs: Any) -> Any:
+    fakes = [a for a in args if isinstance(a, FakeTensor)]
+    if fakes and all_known(fakes):
+        return work_out(func, args, {})
     if any(isinstance(a, FakeTensor) for a in args):
         raise ValueAsked("the step compares the numbers of two tensors")
     return NotImplemented
@@ -71,6 +84,46 @@ def _set(_mode: Any, func: Any, args: Any, _kwargs: Any) -> Any:
     raise FrameworkError(
         f"{func} on a fake tensor cannot be followed; measure a few real steps instead: --measure"
     )
+
+
+def _index(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """CUDA makes indices of a mask before it looks up what they point to."""
+    source, indices = args[0], args[1]
+    if not any(_is_mask(one) for one in indices):
+        return NotImplemented
+    places: list[Any] = []
+    for one in indices:
+        if not _is_mask(one):
+            places.append(one)
+            continue
+        found = mode.again(aten.nonzero.default, mode.adopt(one))
+        places += [mode.again(aten.select.int, found, 1, side) for side in range(one.dim())]
+    return mode.again(func, source, places, *args[2:], **kwargs)
+
+
+def _pack(mode: Any, func: Any, args: Any, _kwargs: Any) -> Any:
+    """The steps of sequences one after the other; lengths that nobody knows are the longest."""
+    source, lengths, batch_first = args
+    if not isinstance(source, FakeTensor):
+        return NotImplemented
+    rows, steps = source.shape[:2] if batch_first else (source.shape[1], source.shape[0])
+    # A batch's tensors come to the GPU where they meet it, lengths among them.
+    told = numbers_of(lengths) if isinstance(lengths, FakeTensor) else lengths
+    known = [steps] * rows if told is None else told.tolist()
+    sizes = torch.tensor([sum(n > step for n in known) for step in range(max(known))])
+    form = form_of((sum(known), *source.shape[2:]), None, source.dtype, 0, source.form.on_cuda)
+    made: list[Any] = []
+
+    def create() -> list[Any]:
+        made.append(make(form, mode.storage(form)))
+        return made
+
+    mode.note_created(func, args, create)
+    return made[0], sizes
+
+
+def _is_mask(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype in (torch.bool, torch.uint8)
 
 
 def _flatten_rnn(mode: Any, _func: Any, args: Any, _kwargs: Any) -> Any:
@@ -104,6 +157,8 @@ def reshape(name: str, func: Any, target: FakeTensor, args: Any, kwargs: Any) ->
 SPECIAL: dict[Any, Callable[..., Any]] = {
     aten._local_scalar_dense.default: _value,
     aten.equal.default: _refuse_comparison,
+    aten.index.Tensor: _index,
+    aten._pack_padded_sequence.default: _pack,
     aten.is_pinned.default: _unpin,
     aten._pin_memory.default: _unpin,
     aten.set_.source_Tensor: _set,

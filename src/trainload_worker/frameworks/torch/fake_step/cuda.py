@@ -14,6 +14,7 @@ import torch
 
 from trainload_worker.frameworks.torch.fake_step.capability import Capability
 from trainload_worker.frameworks.torch.fake_step.kernels import choose_kernels
+from trainload_worker.frameworks.torch.fake_step.legacy import take_legacy_kinds
 from trainload_worker.frameworks.torch.fake_step.tensors import CUDA, FakeTensor, open_autograd
 
 _NAME = "a GPU that is not there"
@@ -40,6 +41,7 @@ def stand_in(capability: Capability) -> None:
     """Makes torch run as on a GPU of that capability; FrameworkError where it cannot."""
     open_autograd()
     _answer_questions(capability)
+    take_legacy_kinds()
     take_cpu()
     choose_kernels(capability)
 

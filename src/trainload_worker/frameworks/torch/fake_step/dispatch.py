@@ -21,15 +21,27 @@ from trainload_worker.frameworks.torch.fake_step.arguments import (
     scan,
     unpinned,
 )
+from trainload_worker.frameworks.torch.fake_step.known import (
+    MOST_BYTES,
+    all_known,
+    begin_whole,
+    forget_written,
+    keep,
+    keep_all,
+    work_out,
+)
 from trainload_worker.frameworks.torch.fake_step.log import UNTOLD, OpTraceLog
 from trainload_worker.frameworks.torch.fake_step.plans import Plan, Traits, make_plan
+from trainload_worker.frameworks.torch.fake_step.sized import LARGEST
 from trainload_worker.frameworks.torch.fake_step.tensors import (
     FakeTensor,
     Form,
     Storage,
     form_of,
+    largest,
     make,
     means_cuda,
+    note_reading,
     to_meta,
 )
 
@@ -91,14 +103,57 @@ class FakeDispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is not typ
             scan((value,), key, fakes)
         if not fakes:
             return self._create(func, traits, args, kwargs, key)
-        place = tuple(key)
-        plan = self._plans.get(place)
-        if plan is None:
-            plan = self._plans[place] = self._plan(func, traits, args, kwargs, fakes)
+        known = not traits.drawn and not traits.shares and all_known(fakes)
+        numbers = work_out(func, args, kwargs) if known else None
+        if numbers is not None and self._goes_to_host(traits, kwargs, fakes):
+            return numbers
+        if numbers is not None and traits.sized:
+            plan = self._plan_sized(args, kwargs, numbers)
+        elif traits.plain in LARGEST:
+            note_reading(largest)
+            forms = LARGEST[traits.plain](*args, **kwargs)
+            on_cuda = self._chosen_side(kwargs, fakes)
+            outputs: list[Any] = [
+                (form_of(one.shape, one.strides, one.dtype, 0, on_cuda), -1) for one in forms
+            ]
+            plan = Plan(outputs, len(outputs) == 1, False, attributes(args, kwargs))
+        else:
+            place = tuple(key)
+            found = self._plans.get(place)
+            if found is None:
+                found = self._plans[place] = self._plan(func, traits, args, kwargs, fakes)
+            plan = found
         result = self._give(plan, traits, fakes)
         if traits.answer:
             pass_answer(traits.plain, fakes, result)
+        if numbers is not None:
+            keep_all(result, numbers)
+        if traits.written:
+            forget_written(traits.written, args, kwargs)
         return result
+
+    def again(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        """An operation that another one is made of."""
+        return self._dispatch(func, (), args, kwargs)
+
+    def _goes_to_host(self, traits: Traits, kwargs: Any, fakes: list[FakeTensor]) -> bool:
+        """Whether known numbers come back to the host, where they are real."""
+        device = kwargs.get("device")
+        return (
+            traits.plain == "_to_copy"
+            and device is not None
+            and device.type == "cpu"
+            and fakes[0].form.on_cuda
+        )
+
+    def _plan_sized(self, args: Any, kwargs: Any, numbers: Any) -> Plan:
+        """What an operation gives whose size is known since its numbers are."""
+        single = isinstance(numbers, torch.Tensor)
+        outputs: list[Any] = [
+            (form_of(one.shape, one.stride(), one.dtype, 0, self.on_cuda), -1)
+            for one in ([numbers] if single else numbers)
+        ]
+        return Plan(outputs, single, False, attributes(args, kwargs))
 
     # Tensors of an example batch that nobody moved to the GPU.
 
@@ -125,7 +180,10 @@ class FakeDispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is not typ
         if place not in self._adopted:
             size = whole.bytes if fake else whole.nbytes()
             form = form_of((size,), None, torch.uint8, 0, self.on_cuda)
-            self._adopted[place] = (whole, self.storage(form, "input"))
+            store = self.storage(form, "input")
+            self._adopted[place] = (whole, store)
+            if not fake and tensor.device.type == "cpu" and size <= MOST_BYTES:
+                store.known = torch.empty(0, dtype=torch.uint8).set_(whole).clone()
         offset = tensor.storage_offset()
         form = form_of(tensor.shape, tensor.stride(), tensor.dtype, offset, self.on_cuda)
         return make(form, self._adopted[place][1])
@@ -140,6 +198,12 @@ class FakeDispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is not typ
         target = kwargs.get("out", args[0] if args else None)
         if isinstance(target, FakeTensor):
             reshape(traits.plain, func, target, args, kwargs)
+        begin_whole(traits.plain, target, fakes)
+        if not traits.shares and not traits.drawn and all_known(fakes):
+            if work_out(func, args, kwargs) is None:
+                forget_written(traits.written, args, kwargs)
+        else:
+            forget_written(traits.written, args, kwargs)
         self._note(traits, fakes, [target], attributes(args, kwargs))
         return target if func._schema.returns else None
 
@@ -183,7 +247,10 @@ class FakeDispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is not typ
         if not on_cuda and not self.stays_fake(form):
             return func(*args, **unpinned(kwargs))
         category = "input" if on_cuda and real_inputs else UNTOLD
-        return self._give(plan, traits, [], category)
+        result = self._give(plan, traits, [], category)
+        if on_cuda and not traits.drawn and form.bytes <= MOST_BYTES and not _has_weights(args):
+            keep(result, work_out(func, args, unpinned(kwargs)))
+        return result
 
     def stays_fake(self, form: Form) -> bool:
         """Whether a new tensor on the CPU has no numbers."""
@@ -298,6 +365,10 @@ class FakeDispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is not typ
             f'["o",{traits.text},{layer},"{phase}",{self.log.step},[{takes}],[{gives}],'
             f"{attributes}]"
         )
+
+
+def _has_weights(args: Any) -> bool:
+    return any(isinstance(a, torch.nn.Parameter) or getattr(a, "requires_grad", 0) for a in args)
 
 
 # Given from outside: torch wraps what stands in the class, at the cost of a second's imports.

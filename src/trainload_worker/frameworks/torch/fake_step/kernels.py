@@ -39,6 +39,10 @@ def choose_kernels(capability: Capability) -> None:
         "gru.input": _recurrent(3),
         "rnn_tanh.input": _recurrent(1),
         "rnn_relu.input": _recurrent(0),
+        "lstm.data": _packed_lstm,
+        "gru.data": _packed(3),
+        "rnn_tanh.data": _packed(1),
+        "rnn_relu.data": _packed(0),
     }
     for name, choice in choices.items():
         for key in ("AutogradXLA", "XLA"):
@@ -119,6 +123,19 @@ def _lstm(source: Any, states: Any, weights: Any, *options: Any) -> Any:
 def _recurrent(mode: int) -> Any:
     def run(source: Any, state: Any, weights: Any, *options: Any) -> Any:
         return run_recurrent(mode, source, state, None, weights, *options)[:2]
+
+    return run
+
+
+def _packed_lstm(source: Any, sizes: Any, states: Any, weights: Any, *options: Any) -> Any:
+    rest = (states[0], states[1], weights, *options, False, sizes.tolist())
+    return run_recurrent(2, source, *rest)
+
+
+def _packed(mode: int) -> Any:
+    def run(source: Any, sizes: Any, state: Any, weights: Any, *options: Any) -> Any:
+        rest = (weights, *options, False, sizes.tolist())
+        return run_recurrent(mode, source, state, None, *rest)[:2]
 
     return run
 

@@ -24,7 +24,7 @@ def read_mask(tensor: Any) -> bool | None:
     square = tensor.dim() == 2 and tensor.shape[0] == tensor.shape[1] <= LARGEST
     if not square or tensor.requires_grad or not tensor.is_floating_point():
         return None
-    if tensor.device.type != "cpu":
+    if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
         return None
     with _disable_current_modes():
         causal = transformer.Transformer.generate_square_subsequent_mask(len(tensor))

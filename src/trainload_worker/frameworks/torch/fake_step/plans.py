@@ -23,7 +23,10 @@ _SHARING = {"_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "unsafe_c
 class Traits:
     """What an operation's schema says, read once."""
 
-    __slots__ = ("answer", "factory", "foreach", "in_place", "name", "plain", "shares", "text")
+    __slots__ = (
+        *("answer", "drawn", "factory", "foreach", "in_place", "name", "plain", "shares"),
+        *("sized", "text", "written"),
+    )
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -36,6 +39,16 @@ class Traits:
         self.shares = self.plain in _SHARING or any(
             r.alias_info is not None and not r.alias_info.is_write for r in schema.returns
         )
+        self.written = tuple(
+            (place, a.name)
+            for place, a in enumerate(schema.arguments)
+            if a.alias_info is not None and a.alias_info.is_write
+        )
+        """Places and names of the arguments that it writes."""
+        self.drawn = torch.Tag.nondeterministic_seeded in func.tags or "empty" in self.plain
+        """Whether its numbers are chance or nobody's."""
+        self.sized = torch.Tag.dynamic_output_shape in func.tags and self.plain != "index"
+        """Whether the size of what it gives depends on numbers."""
         names = [a.name for a in schema.arguments]
         self.factory = "device" in names
         self.foreach = self.plain.startswith("_foreach_") and not self.in_place

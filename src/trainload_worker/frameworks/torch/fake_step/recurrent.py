@@ -5,7 +5,7 @@ Follows torch's RNN.cpp and AutocastRNN.cpp; sizes that cuDNN keeps to itself we
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import torch
 
@@ -56,8 +56,12 @@ def run_recurrent(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
+    sizes: Sequence[int] = (),
 ) -> Any:
-    """Output and both last states; all weights lie in one buffer unless somebody moved them."""
+    """Output and both last states; `sizes` are the rows of each step of packed sequences.
+
+    All weights lie in one buffer unless somebody moved them.
+    """
     weights = list(weights)
     each = (4 if has_biases else 2) + (1 if _is_projected(mode, weights, has_biases) else 0)
     shared = len({id(w.store) for w in weights if isinstance(w, FakeTensor)}) == 1
@@ -75,7 +79,7 @@ def run_recurrent(
     with torch.autocast("cuda", enabled=False):
         out = torch._cudnn_rnn(
             source, weights, each, whole, hx, cx, mode, hidden, projected, layers, batch_first,
-            dropout, train, bidirectional, [], None,
+            dropout, train, bidirectional, sizes, None,
         )  # fmt: skip
     return out[0], out[1], out[2]
 

@@ -36,9 +36,13 @@ def trace_script(tracer: Tracer, source: ScriptSpec) -> None:
             said = f"{name}: the script exited with {end.code!r}"
             raise TraceProblem(f"{said} before its first optimizer step") from end
     except Exception as error:
-        if not isinstance(error, WorkerProblem):
-            raise explain(error, name) from error
-        raise
+        if isinstance(error, WorkerProblem):
+            raise
+        if watch.backwards and not tracer.steps:
+            # Without steps a script runs past its training, where nothing is saved to go on from.
+            said = f"{name}: {watch.backwards} backward passes and no optimizer step"
+            raise TraceProblem(f"{said}, then {explain(error, name)}") from error
+        raise explain(error, name) from error
     if not tracer.steps:
         why = "" if watch.backwards else " and no backward pass"
         raise TraceProblem(f"{name} ended without an optimizer step{why}; {MEASURE}")
@@ -55,7 +59,7 @@ class _ScriptWatch:
         self.backwards = 0
 
     def attach(self) -> None:
-        """Replaces what needs values, processes or files: loaders, saving, compiling."""
+        """Replaces what needs values, processes or files: loaders, saving."""
         from torch.optim.optimizer import (
             register_optimizer_step_post_hook,
             register_optimizer_step_pre_hook,
@@ -72,8 +76,6 @@ class _ScriptWatch:
 
         torch.autograd.backward = backward
         torch.save = lambda *_args, **_kwargs: None
-        torch.compile = lambda model=None, **_kwargs: model if model is not None else (lambda m: m)
-        torch.nn.Module.compile = lambda *_args, **_kwargs: None
         _keep_loaders_here()
         torch.isfinite = _finite
         torch.Tensor.isfinite = _finite

@@ -282,6 +282,45 @@ def embedding_dense_backward(gradient: Any, _indices: Any, rows: int, *_rest: An
     return [_new((rows, gradient.shape[-1]), gradient.dtype)]
 
 
+def grouped_mm(
+    left: Any, right: Any, offsets: Any = None, _bias: Any = None, dtype: Any = None
+) -> Forms:
+    """Products of groups of rows, as mixtures of experts have them; rows of whole 16 bytes.
+
+    Torch's own rule takes bf16 alone, its kernel any type.
+    """
+    kind = dtype or left.dtype
+    shape: tuple[int, ...] = (left.shape[-2], right.shape[-1])
+    if left.dim() == right.dim():
+        groups = left.shape[0] if left.dim() == 3 else offsets.shape[0]
+        shape = (groups, *shape)
+    aligned = 16 // kind.itemsize
+    row = -(-shape[-1] // aligned) * aligned
+    strides = (row, 1) if len(shape) == 2 else (shape[1] * row, row, 1)
+    return [_new(shape, kind, strides)]
+
+
+def ctc_loss(scores: Any, targets: Any, _steps: Any, lengths: Any, *_rest: Any) -> Forms:
+    """The loss of each example and the logarithms of alpha (LossCTC.cu)."""
+    if not isinstance(lengths, torch.Tensor):
+        longest = max(lengths, default=0)
+    else:
+        longest = targets.shape[1] if targets.dim() == 2 else targets.shape[0]
+    rows = scores.shape[1] if scores.dim() == 3 else 1
+    kept = (rows, scores.shape[0], 2 * longest + 1)
+    return [_new((rows,), scores.dtype), _new(kept, scores.dtype)]
+
+
+def ctc_loss_backward(_gradient: Any, scores: Any, *_rest: Any) -> Forms:
+    """Gradients of the scores."""
+    return [_new(scores.shape, scores.dtype)]
+
+
+def multi_margin_loss_backward(_gradient: Any, source: Any, *_rest: Any) -> Forms:
+    """Gradients of the scores."""
+    return [_new(source.shape, source.dtype)]
+
+
 _SIMPLE = (
     *("relu", "gelu", "gelu_backward", "silu", "silu_backward", "tanh", "tanh_backward"),
     *("sigmoid", "sigmoid_backward", "threshold_backward", "add", "sub", "mul", "sqrt"),
@@ -299,6 +338,10 @@ RULES: Mapping[str, Callable[..., Forms]] = {
     "_fused_rms_norm_backward": fused_rms_norm_backward,
     "native_dropout_backward": _first_like,
     "_cudnn_rnn": cudnn_rnn,
+    "_grouped_mm": grouped_mm,
+    "_ctc_loss": ctc_loss,
+    "_ctc_loss_backward": ctc_loss_backward,
+    "multi_margin_loss_backward": multi_margin_loss_backward,
     "_to_copy": to_copy,
     **dict.fromkeys(_SIMPLE, _element_wise),
 }

@@ -87,10 +87,12 @@ def _numbers(values: Any) -> str:
 class Storage:
     """What tensors share; its owner is told when the last of them is gone."""
 
-    __slots__ = ("_freed", "bytes", "number")
+    __slots__ = ("_freed", "bytes", "known", "number")
 
     def __init__(self, number: int, size: int, freed: Callable[[int], None] | None) -> None:
         self.number, self.bytes, self._freed = number, size, freed
+        self.known: Any = None
+        """Its numbers on the host, where the program itself gave them (`known`)."""
 
     def __del__(self) -> None:
         if self._freed is not None:
@@ -110,6 +112,8 @@ class FakeTensor(torch.Tensor):  # type: ignore[misc]  # torch is not typed here
     store: Storage
     answer: Any = None
     """What it is taken for where the program asks; None: it may not decide anything."""
+    usually: bool | None = None
+    """What a check for something amiss would find: `all` is true and `any` is false."""
     causal: bool | None = None
     """Whether it is a causal mask, where its numbers were known once."""
 
@@ -157,6 +161,12 @@ class FakeTensor(torch.Tensor):  # type: ignore[misc]  # torch is not typed here
     def __bool__(self) -> bool:
         if self.answer is not None:
             return bool(self.answer)
+        known = numbers_of(self)
+        if known is not None:
+            return bool(known)
+        if self.usually is not None:
+            note_reading(usual)
+            return bool(self.usually)
         raise ValueAsked("the step branches on the value of a tensor")
 
     def __repr__(self, *_args: Any, **_kwargs: Any) -> str:
@@ -170,8 +180,11 @@ class FakeTensor(torch.Tensor):  # type: ignore[misc]  # torch is not typed here
         return read_value(self)
 
     def tolist(self) -> Any:
-        """Constants in the tensor's shape."""
-        return _nested(self.form.shape, self.item())
+        """Its numbers where they are known, else constants in the tensor's shape."""
+        known = numbers_of(self)
+        if known is not None:
+            return known.tolist()
+        return _nested(self.form.shape, read_value(self))
 
     def numpy(self, *_args: Any, **_kwargs: Any) -> Any:
         """Constants in the tensor's shape."""
@@ -181,6 +194,9 @@ class FakeTensor(torch.Tensor):  # type: ignore[misc]  # torch is not typed here
         return self._stand_in().__array__(*args)
 
     def _stand_in(self) -> Any:
+        known = numbers_of(self)
+        if known is not None:
+            return known
         note_reading()
         with torch.utils._python_dispatch._disable_current_modes():
             return torch.ones(1, dtype=self.form.dtype).expand(self.form.shape).clone()
@@ -202,21 +218,46 @@ readings: dict[str, None] = {}
 """Lines of the user's code that asked for the numbers of a tensor, in order."""
 
 
+largest: dict[str, None] = {}
+"""Lines that made a size of unknown numbers, which was taken for the largest that it can be."""
+usual: dict[str, None] = {}
+"""Lines that branched on `all` or `any` of unknown numbers, answered as where nothing is amiss."""
+
+
 def read_value(tensor: FakeTensor) -> Any:
     """What a program is told that asks for a tensor's number; where it asked is noted."""
     if tensor.answer is not None:
         return tensor.answer
+    known = numbers_of(tensor)
+    if known is not None and known.numel() == 1:
+        return known.item()
     note_reading()
     return constant(tensor.form.dtype)
 
 
-def note_reading() -> None:
+def numbers_of(tensor: FakeTensor) -> Any:
+    """A copy on the host of the numbers that are known of it; None where they are not."""
+    if tensor.store.known is None:
+        return None
+    with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
+        return seen(tensor).clone()
+
+
+def seen(tensor: FakeTensor) -> Any:
+    """The known numbers of a tensor's storage in the tensor's own form."""
+    form = tensor.form
+    plain = torch.empty(0, dtype=form.dtype)
+    whole = tensor.store.known.untyped_storage()
+    return plain.set_(whole, form.offset, form.shape, form.strides)
+
+
+def note_reading(notes: dict[str, None] = readings) -> None:
     """Notes the innermost line of the user's own code that is being run."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         if is_users(frame.f_code.co_filename):
             name = os.path.basename(frame.f_code.co_filename)
-            readings[f"{name} line {frame.f_lineno}"] = None
+            notes[f"{name} line {frame.f_lineno}"] = None
             return
         frame = frame.f_back
 

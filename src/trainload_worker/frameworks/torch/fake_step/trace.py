@@ -26,9 +26,14 @@ from trainload_worker.frameworks.torch.fake_step.tensors import (
     FakeTensor,
     ValueAsked,
     is_users,
+    largest,
     readings,
+    usual,
 )
-from trainload_worker.frameworks.torch.fake_step.without_compiler import leave_compiler_out
+from trainload_worker.frameworks.torch.fake_step.without_compiler import (
+    leave_compiler_out,
+    left_out,
+)
 from trainload_worker.frameworks.torch.offer import OFFER
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.events import OpTraceSaved, OpTraceStep
@@ -89,7 +94,8 @@ class Tracer:
         for number in self.log.untold_since(0):
             self.log.tell(number, "input")
         self.log.forget_past()
-        readings.clear()
+        for places in (readings, largest, usual):
+            places.clear()
 
     def begin_step(self) -> None:
         """Marks the beginning of a step; gradients of the step before are still allocated."""
@@ -160,6 +166,10 @@ def trace_step(
     tracer.log.open = False
     if not tracer.steps:
         raise TraceProblem(f"no optimizer step was seen; {MEASURE}")
+    if tracer.on_cuda and not tracer.log.operations:
+        raise TraceProblem(
+            "the step puts nothing on the GPU; to see what it needs on a CPU, add --target cpu"
+        )
     tracer.dispatch.notes.extend(_remarks(tracer))
     tracer.log.save(spec.trace_path, _header(tracer))
     return OpTraceSaved(
@@ -172,16 +182,27 @@ def trace_step(
 
 def _remarks(tracer: Tracer) -> Iterator[str]:
     """Notes on what limits the trace: values read as 1, bf16 that is emulated."""
+    yield from left_out
     if readings:
-        places = list(readings)
-        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
-        values = "1 value was" if len(places) == 1 else f"{len(places)} values were"
-        shown = ", ".join(places[:_MOST_PLACES])
-        yield f"{values} read from tensors and taken as 1: {shown}{more}"
+        values = "1 value was" if len(readings) == 1 else f"{len(readings)} values were"
+        yield f"{values} read from tensors and taken as 1: {_shown(readings)}"
+    if largest:
+        yield (
+            "sizes that depend on numbers were taken for the largest that they can be, "
+            f"so that less may be needed: {_shown(largest)}"
+        )
+    if usual:
+        yield f"checks of unknown numbers were taken to find nothing amiss: {_shown(usual)}"
     halves = tracer.on_cuda and tracer.precision == "bf16"
     if halves and not tracer.capability.at_least(_OWN_BF16):
         major, minor = tracer.capability.tell()
         yield f"a GPU of capability {major}.{minor} has no bf16 arithmetic: torch emulates it"
+
+
+def _shown(lines: dict[str, None]) -> str:
+    places = list(lines)
+    more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+    return ", ".join(places[:_MOST_PLACES]) + more
 
 
 def _header(tracer: Tracer) -> dict[str, Any]:
@@ -196,6 +217,7 @@ def _header(tracer: Tracer) -> dict[str, Any]:
         "capability": list(tracer.spec.capability),
         "layers": tracer.layers.table(),
         "notes": tracer.dispatch.notes,
+        "at_most": bool(largest),
     }
 
 

@@ -94,6 +94,19 @@ def _none_of_them(*_args: Any) -> set[Any]:
     return set()
 
 
+left_out: dict[str, None] = {}
+"""What was left out, for the trace's remarks."""
+
+
+def _not_compiled(function: Any = None, **_options: Any) -> Any:
+    left_out["torch.compile is left out: what it fuses needs less memory and time"] = None
+    return _not_compiled if function is None else function
+
+
+def _compile_nothing(_module: Any, **_options: Any) -> None:
+    _not_compiled()
+
+
 def _as_it_is(function: Any = None, *_args: Any, **_kwargs: Any) -> Any:
     return _as_it_is if function is None else function
 
@@ -134,6 +147,9 @@ def leave_compiler_out() -> None:
         _FUNCTIONS: {"Max": max, "Min": min},
         _ALGEBRA: {name: type(name, (), {}) for name in _ALGEBRA_NAMES},
     }
+    # A step is traced as it would run uncompiled: nobody knows what a compiler fuses.
+    torch.compile = _not_compiled
+    torch.nn.Module.compile = _compile_nothing
     if any(name in sys.modules for name in light):
         return
     sys.meta_path.insert(0, _Finder())
