@@ -106,3 +106,14 @@ def test_no_descriptor_is_left(tmp_path):
     run(Place(terminals=("stdout",)), tmp_path)
     ScriptOutput(Place(), tmp_path / "log").abandon()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_torch_says_of_a_window_is_not_the_script_s(tmp_path):
+    words = (
+        "[W1118 05:33:45.14 CPUAllocator.cpp:245] Memory block of unknown size was allocated "
+        "before the profiling started, profiler results will not include the deallocation event\n"
+    )
+    place = Place()
+    text = f"import sys\nsys.stderr.write({'before' + chr(10) + words + 'after CPUAllocator'!r})\n"
+    _, log = run(place, tmp_path, text)
+    assert log == place.told["stderr"] == b"before\nafter CPUAllocator"

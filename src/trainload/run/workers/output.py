@@ -7,6 +7,7 @@ it would by itself: progress bars, colours, line by line.
 import contextlib
 import fcntl
 import os
+import re
 import select
 import struct
 import termios
@@ -27,6 +28,8 @@ _MUCH_BYTES = 1 << 10
 """A terminal's buffer holds 4 KiB: after this much the next look comes at once."""
 _LAST_S = 5.0
 """How long the last words may take to be written where nobody reads them."""
+_WINDOWS_WORDS = re.compile(rb"\[W[^\]\n]*CPUAllocator\.cpp:\d+\] Memory block of unknown [^\n]*\n")
+"""What torch says in a window that watches memory; without us the script would not print it."""
 
 
 class Echo(Protocol):
@@ -120,6 +123,8 @@ class ScriptOutput:
         return passed
 
     def _keep(self, stream: Stream, data: bytes) -> None:
+        if b"CPUAllocator" in data:
+            data = _WINDOWS_WORDS.sub(b"", data)
         self._write_log(data)
         if self._echo is None:
             return
