@@ -54,6 +54,7 @@ CASES = {
     "contention": ("contention", "judge"),
     "allocator": ("page_faults", "tune"),
     "allocator_images": ("page_faults", "judge"),
+    "one_thread": ("few_threads", "judge"),
     "recompilation": ("recompilation", "judge"),
     "recompiled_shapes": ("recompilation", "judge"),
     "gpu_precision": ("precision", "tune"),
@@ -90,7 +91,7 @@ def run_once(case: str, form: str, seconds: float, keep: Path | None) -> dict:
             if form == "watched":
                 head = [sys.executable, "-m", "trainload.run", str(SCRIPT), "--layers"]
                 command = [*head, "--out", f"{folder}/runs", "--", *arguments]
-            settings = KEEPING if case.startswith("allocator") and form == "remedied" else {}
+            settings = settings_of(case, form)
             step_s = run_script(command, result, folder, **settings)
             row = {"case": case, "form": form, "step_s": step_s}
             if form == "watched":
@@ -104,6 +105,13 @@ def run_once(case: str, form: str, seconds: float, keep: Path | None) -> dict:
         for burner in burners:
             burner.kill()
             burner.wait()
+
+
+def settings_of(case: str, form: str) -> dict[str, str]:
+    """What stands in the environment, where the cause or its remedy does."""
+    if case == "one_thread" and form != "remedied":
+        return {"OMP_NUM_THREADS": "1"}
+    return dict(KEEPING) if case.startswith("allocator") and form == "remedied" else {}
 
 
 def advice_of(path: Path) -> dict:

@@ -307,6 +307,10 @@ def allocator_images():
     train(model, batches(32, 24 * 48 * 48))
 
 
+def one_thread():
+    train(mlp(4, 1024), batches(512, 1024))
+
+
 class Annealed(nn.Module):
     """A weight that grows while it trains: a number that compiled code takes for constant."""
 
@@ -395,7 +399,8 @@ def gpu_update():
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    torch.set_num_threads(2 if CASE == "contention" else 1)
+    if CASE != "one_thread":  # its threads stand in the environment
+        torch.set_num_threads(2 if CASE == "contention" else 1)
     if CASE == "gpu_precision" and not PLANTED:
         torch.set_float32_matmul_precision("high")
     globals()[CASE]()

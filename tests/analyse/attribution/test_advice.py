@@ -5,7 +5,8 @@ import polars as pl
 import pytest
 
 from trainload.analyse.attribution import LayerMemory, LayerNode, RankLayers, WindowCost, advise
-from trainload.analyse.attribution.machine import Machine, Recompiling
+from trainload.analyse.attribution.amounts import DIVIDED_FROM_S
+from trainload.analyse.attribution.machine import FewThreads, Machine, Recompiling
 from trainload.analyse.attribution.types import ROW_COLUMNS, HostTime, Traits, WindowTraits
 from trainload.report.screen.short_advice import render_short_advice
 
@@ -45,6 +46,13 @@ def with_windows(*windows: dict[str, float], traits: Traits | None = None) -> Ra
     kinds = (*(pl.Int64,) * 3, *(pl.String,) * 5, pl.Float64, pl.Float64, pl.Int64)
     frame = pl.DataFrame(rows, dict(zip(ROW_COLUMNS, kinds, strict=True)), orient="row")
     return replace(rank(forward=1.0, traits=traits), rows=frame)
+
+
+def long_operations(calls: int) -> RankLayers:
+    """A processor's step of one second, all of it so many operations of a layer."""
+    made = with_windows({"layer": 1.0})
+    rows = made.rows.with_columns(calls=pl.lit(calls, pl.Int64))
+    return replace(made, rows=rows, device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -105,6 +113,18 @@ def test_memory_that_the_system_gives_anew_is_a_matter_of_processors() -> None:
     little = replace(paging, kernel_fraction=0.04)
     assert advise([rank(forward=1.0, device="cpu")], little) == ()
     assert advise([rank(forward=1.0)], paging) == ()
+
+
+def test_fewer_threads_than_free_cores_are_told_where_operations_are_long() -> None:
+    few = Machine(few_threads=FewThreads(threads=1, cores=4))
+    (advice,) = advise([long_operations(calls=10)], few)
+    assert (advice.topic, advice.evidence) == ("few_threads", "1 thread on 4 free cores")
+    divisible_s = 1.0 - 10 * DIVIDED_FROM_S
+    assert advice.gain_s == pytest.approx(0.7 * 0.75 * divisible_s)
+    # A second of operations of 40 µs each, and a GPU: nothing to gain by threads.
+    short = advise([long_operations(calls=25_000)], few)
+    assert "few_threads" not in [one.topic for one in short]
+    assert advise([replace(long_operations(calls=10), device="cuda:0")], few) == ()
 
 
 def test_compiling_again_is_a_matter_of_the_mean_step() -> None:

@@ -1,15 +1,19 @@
 """What the names of operations tell of a training, and what samples tell of the machine."""
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kineto import Trace
 
-from trainload.analyse.attribution.machine import find_machine
+from trainload.analyse.attribution.machine import FewThreads, _few_threads, find_machine
 from trainload.analyse.attribution.steps import HostStep
 from trainload.analyse.attribution.traits import TraitsReader
 from trainload.analyse.attribution.types import Traits
 from trainload.record import open_run
+from trainload.record.parts import AskedSetting, RecordedSetting
+from trainload_worker.protocol.events import Obtained
 
 STEP = HostStep(step=1, begin_ns=0, end_ns=1000)
 
@@ -93,3 +97,26 @@ def test_the_systems_share_is_told_where_page_faults_take_it(make_run: Any) -> N
     assert paging.page_faults_per_s == pytest.approx(200_000, rel=1e-3)
     other = find_machine(open_run(make_run(faults_per_s=1_000)))
     assert other.kernel_fraction is None and other.page_faults_per_s is None
+
+
+@pytest.mark.parametrize(
+    ("threads", "asked", "load", "found"),
+    [
+        (1, None, 0.25, FewThreads(threads=1, cores=4)),
+        (1, None, 0.75, FewThreads(threads=1, cores=2)),  # others keep two cores busy
+        (4, None, 0.25, None),
+        (1, 1, 0.25, None),  # somebody wanted it so
+        (1, None, None, None),
+    ],
+)
+def test_threads_are_few_where_cores_were_free(
+    make_run: Any, threads: int, asked: int | None, load: float | None, found: FewThreads | None
+) -> None:
+    run = open_run(make_run())
+    setting = RecordedSetting(
+        asked=AskedSetting(threads=asked), obtained=Obtained(cores=(0, 1, 2, 3), threads=threads)
+    )
+    assert run.manifest.machine is not None
+    machine = replace(run.manifest.machine, logical_cores=4, physical_cores=4, cpu_quota_cores=None)
+    told = replace(run.manifest, setting=setting, machine=machine)
+    assert _few_threads(SimpleNamespace(manifest=told), load) == found  # type: ignore[arg-type]

@@ -58,6 +58,7 @@ _SHARES: Mapping[str, _Share] = {
     "precision, device": _Share(0.4, 0.6, 0.85),
     "page_faults": _Share(0.3, 0.7, 1.2),
     "recompilation": _Share(0.5, 0.9, 1.0),
+    "few_threads": _Share(0.3, 0.7, 1.0),
     "contention": _Share(0.2, 0.6, 1.0),
     "cpu_quota": _Share(0.5, 0.9, 1.0),
     "throttling": _Share(0.05, 0.15, 0.3),
@@ -136,6 +137,11 @@ def _claims(rank: RankLayers, machine: Machine) -> Iterator[_Claim]:
     if on_cpu and machine.kernel_fraction:
         words = f"{machine.page_faults_per_s:,.0f} page faults a second"
         yield "page_faults", "page_faults", f"step:{machine.kernel_fraction}", words, None
+    few = machine.few_threads
+    if on_cpu and few is not None:
+        words = f"{few.threads} thread{'' if few.threads == 1 else 's'} on {few.cores} free cores"
+        share = f"divisible:{1 - few.threads / few.cores}"
+        yield "few_threads", "few_threads", share, words, None
     yield from _machine_claims(machine)
 
 

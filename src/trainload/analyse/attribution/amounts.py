@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 DISPATCH_S = 8e-6
 """What an operation takes on a CPU however little it has to do, its nested ones included."""
+DIVIDED_FROM_S = 4e-5
+"""Of an operation on a CPU what more threads hardly shorten: there is too little to divide."""
 _HOST = ("host", "update_idle", "script_idle", "remainder")
 """Where the host works while the device waits; waiting for input may be no work of its own."""
 
@@ -113,4 +115,5 @@ def _whole(
         amounts["copy"] = copied_s + times.get("copy", 0.0)
         amounts["script"] = max(amounts["script"] - copied_s, 0.0)
         amounts["host"] = times.get("host", 0.0) + min(worked * DISPATCH_S, work)
+        amounts["divisible"] = max(work - worked * DIVIDED_FROM_S, 0.0)
     return Amounts(steps=steps, step_s=step_s, times_s=amounts)

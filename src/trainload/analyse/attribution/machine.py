@@ -5,6 +5,7 @@ Reads a run's samples and summary; says nothing about its layers.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,15 @@ FAULTS_FRACTION = 0.15
 """Share of the system's time that page faults must take, at the least, to be what it is about."""
 OWN_FRACTION = 0.5
 """Share of the used memory that the run must hold before the machine's is its own matter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewThreads:
+    """Threads of a framework on more cores than it used."""
+
+    threads: int
+    cores: int
+    """Cores, not their hardware threads, that were free for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +69,8 @@ class Machine:
     """Share of the run's processor time that the system took to give it pages; None where that was
     not what it was busy with."""
     page_faults_per_s: float | None = None
+    few_threads: FewThreads | None = None
+    """None where threads are as many as cores that they could use, or somebody asked for them."""
     recompiling: Recompiling | None = None
     """None where nothing was compiled again during the training."""
     memory_fraction: float | None = None
@@ -90,10 +102,29 @@ def find_machine(run: Run) -> Machine:
         swap_fraction=swap_fraction,
         kernel_fraction=kernel_fraction,
         page_faults_per_s=page_faults_per_s,
+        few_threads=_few_threads(run, _mean(summary, "host_cpu_load_fraction")),
         recompiling=_recompiling(run, summary),
         memory_fraction=memory_fraction,
         memory=memory,
     )
+
+
+def _few_threads(run: Run, host_load: float | None) -> FewThreads | None:
+    """Fewer threads than cores of the setting that nobody else kept busy, as OMP_NUM_THREADS and
+    launchers that set it have them."""
+    manifest = run.manifest
+    obtained, machine = manifest.setting.obtained, manifest.machine
+    asked = manifest.setting.asked.threads is not None or (manifest.processes or 1) > 1
+    if asked or obtained is None or machine is None or host_load is None:
+        return None
+    threads, logical = obtained.threads, machine.logical_cores
+    if not threads or not obtained.cores or not logical:
+        return None
+    each = (machine.physical_cores or logical) / logical
+    cores = min(len(obtained.cores) * each, machine.cpu_quota_cores or math.inf)
+    free = threads + (1 - host_load) * logical * each
+    usable = int(min(cores, free) + 0.5)
+    return FewThreads(threads=threads, cores=usable) if threads < usable else None
 
 
 def _recompiling(run: Run, summary: RunSummary) -> Recompiling | None:

@@ -241,7 +241,7 @@ Topic = Literal[
     "swapping", "cpu_quota", "throttling", "contention",
     "input_wait", "input_workers", "host_bound", "synchronising", "copies", "communication",
     "straggler", "update_unfused", "python", "script_operations", "gradientless", "precision",
-    "page_faults", "recompilation", "memory_short",
+    "page_faults", "recompilation", "few_threads", "memory_short",
 ]  # fmt: skip
 """The first four are the machine's, and come first: what else is measured depends on them."""
 

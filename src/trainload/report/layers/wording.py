@@ -70,6 +70,8 @@ _ADVICE: Mapping[str, str] = {
     "page_faults": "the system takes {share} of the run's processor time to give it memory that it "
     "gave back before{why}: " + KEEPING_WORDS + " in the environment have it kept, as jemalloc and "
     "tcmalloc do",
+    "few_threads": "operations that more threads would shorten are {share} of the step ({evidence})"
+    ": let torch have more (OMP_NUM_THREADS, torch.set_num_threads)",
     "recompilation": "compiling again is {share} of the training{why}: keep shapes and Python "
     "values that compiled code reads the same, or have them vary (dynamic=True, "
     "torch._dynamo.mark_dynamic, tensors in place of numbers)",

@@ -41,6 +41,8 @@ _SHORT: Mapping[str, str] = {
     "precision": "computing in {precise}{of} is {share} of the step: {lower}",
     "page_faults": "the system spends {share} of the run's processor time on giving it memory "
     "anew: " + KEEPING_WORDS + " before the command",
+    "few_threads": "torch computes with fewer threads than there are free cores: OMP_NUM_THREADS "
+    "or torch.set_num_threads",
     "recompilation": "compiling again took {share} of the training: keep shapes and values that "
     "the compiled code reads the same, or dynamic=True",
     "memory_short": "memory is {share} full{holds}: smaller batches, lower precision, "
