@@ -61,6 +61,18 @@ def test_a_forward_pass_without_gradients_takes_no_new_sequence_numbers() -> Non
     assert windows is not None and windows[0].gradientless_fraction == pytest.approx(0.3)
 
 
+def test_a_module_that_the_loader_calls_is_no_forward_pass() -> None:
+    trace = Trace()
+    loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    trace.host(loading, 0, 400, category="user_annotation")
+    trace.host("layer:Resize:", 10, 300, category="user_annotation")
+    trace.forward("aten::upsample_bilinear2d", 20, 280, 5)
+    trace.host("layer:Net:", 500, 600, category="user_annotation")
+    trace.forward("aten::mm", 510, 590, 5)
+    windows = traits_of(trace).windows
+    assert windows is not None and windows[0].gradientless_fraction == pytest.approx(0.1)
+
+
 def test_copies_of_optimizer_and_loader_are_their_own_matter() -> None:
     trace = Trace()
     trace.host("aten::copy_", 0, 100)

@@ -200,6 +200,33 @@ def test_names_of_parts_called_before_their_model_of_strangers_and_of_twins():
     assert [row["root"] for row in names.table([])].count("Sequential#2") == 2
 
 
+def test_what_has_no_parameters_is_a_model_s_part_but_no_model():
+    names = ModuleNames()
+    flat, plain = nn.Sequential(nn.Flatten()), nn.BatchNorm1d(2, affine=False)
+    assert names.name(flat, None) is None and names.name(plain, None) is None
+    assert names.name(flat, None) is None and names.table([]) == []
+    assert names.name(flat, "layer:Tied:") == "layer:Tied:Sequential"
+    assert names.name(nn.LazyLinear(2), None) == "layer:LazyLinear:"
+
+
+def test_operations_of_a_transform_are_in_no_layer(probe, tmp_path):
+    class Shift(nn.Module):
+        def forward(self, tokens):
+            return (tokens + 16) % 16
+
+    model, shift = Tied(), Shift()
+    optimizer = torch.optim.Adam(model.parameters())
+    probe.attach()
+    for _ in range(20):
+        shift(torch.arange(12))
+        train(model, 1, optimizer)
+    probe.finish()
+    layers = {name for name in ranges_of(tmp_path, 0) if name.startswith("layer:")}
+    assert layers == {"layer:Tied:", "layer:Tied:embed", "layer:Tied:act", "layer:Tied:head"}
+    (table,) = events_of(tmp_path, "modules")
+    assert {row["root"] for row in table["modules"]} == {"Tied"}
+
+
 def test_a_name_is_not_inherited_with_a_memory_address():
     names = ModuleNames()
     for width in range(2, 40):

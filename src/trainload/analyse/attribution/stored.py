@@ -20,7 +20,7 @@ from trainload_worker.protocol.checked import check_value
 if TYPE_CHECKING:
     import polars as pl
 
-FORM = 6
+FORM = 7
 """Raised whenever the same traces are to give other figures."""
 _LARGEST = 1e18
 """A figure beyond it was not measured, and sums of it would leave the floats."""

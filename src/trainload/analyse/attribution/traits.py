@@ -100,7 +100,8 @@ def _gradientless(window: Window) -> Iterator[tuple[int, int]]:
     """Outermost layer ranges whose operations make no node of a backward pass.
 
     Every operation that makes one takes the next sequence number; without gradients all of them
-    show the same one, or none. Compiled graphs make theirs as a whole.
+    show the same one, or none. Compiled graphs make theirs as a whole. What runs inside the loader
+    is input.
     """
     host, roles = window.host, window.roles
     order = sorted(range(len(host)), key=lambda i: (host.start_ns[i], -host.end_ns[i]))
@@ -110,9 +111,11 @@ def _gradientless(window: Window) -> Iterator[tuple[int, int]]:
     for i in order:
         thread, role = host.thread[i], roles[host.name[i]]
         inside = thread in current and host.start_ns[i] < open_until[thread]
-        if role is Role.LAYER and not inside:
+        if role in (Role.LAYER, Role.LOADER) and not inside:
             open_until[thread] = host.end_ns[i]
-            current[thread] = passes[i] = set()
+            current[thread] = set()
+            if role is Role.LAYER:
+                passes[i] = current[thread]
         elif inside and role is Role.COMPILED:
             current[thread].update(_TOLD_NOTHING)
         elif inside and role is Role.OPERATION and host.sequence[i] >= 0:

@@ -27,34 +27,41 @@ _FOREIGN = re.compile(r"[^\x00-\x7f]")
 
 
 class ModuleNames:
-    """The range name of every module met; a model is whatever is called from outside of others.
+    """The range name of every module met; a model is called from outside of others.
 
     Names are `layer:<model>:<path>`, the model's own with an empty path, and `loss:<class>` for
-    loss modules.
+    loss modules. What is called from outside and has no parameter, such as a transform or a metric,
+    is no model and has no name.
     """
 
     def __init__(self) -> None:
-        self._names: dict[int, tuple[Any, str]] = {}
+        self._names: dict[int, tuple[Any, str | None]] = {}
         self._roots: list[tuple[str, Any]] = []
         self.compiled = False
         """Whether a compiled model was met, inside of which no layer can be told from another."""
 
-    def name(self, module: Any, caller: str | None) -> str:
-        """The range name of a module that `caller` (a range name; None: the script) calls."""
+    def name(self, module: Any, caller: str | None) -> str | None:
+        """The range name of a module that `caller` (a range name; None: the script) calls.
+
+        None for one that is no model.
+        """
         found = self._names.get(id(module))
         # An id comes back for another module once its first owner is gone.
-        if found is not None and found[0]() is module:
+        if found is not None and found[0]() is module and (found[1] or not _is_layer(caller)):
             return found[1]
         if isinstance(module, torch.nn.modules.loss._Loss):
             return self._keep(module, f"loss:{_class_name(module)}")
-        if caller is not None and caller.startswith("layer:"):
+        if _is_layer(caller):
             # Called by a model, but no part of its tree.
+            assert caller is not None
             point = "" if caller.endswith(":") else "."
             return self._keep(module, f"{caller}{point}{_class_name(module)}")
+        if type(module).__name__ not in _WRAPPERS and not _has_parameters(module):
+            return self._keep(module, None)
         self._add_root(module)
         return self._names[id(module)][1]
 
-    def _keep(self, module: Any, name: str) -> str:
+    def _keep(self, module: Any, name: str | None) -> str | None:
         self._names[id(module)] = (weakref.ref(module), name)
         return name
 
@@ -112,6 +119,10 @@ class ModuleNames:
         return rows
 
 
+def _is_layer(name: str | None) -> bool:
+    return name is not None and name.startswith("layer:")
+
+
 def _free_label(wanted: str, taken: set[str]) -> str:
     label, number = wanted, 1
     while label in taken:
@@ -124,6 +135,15 @@ def _named_modules(model: Any) -> Iterator[tuple[str, Any]]:
     """Paths and modules of a model, whatever it has made of the methods that tell them."""
     found: Iterator[tuple[str, Any]] = torch.nn.Module.named_modules(model)
     return found
+
+
+def _has_parameters(model: Any) -> bool:
+    for _, module in _named_modules(model):
+        # A replica of DataParallel has only tensors that were made of them.
+        former = vars(module).get("_former_parameters") or {}
+        if any(p is not None for p in (*module._parameters.values(), *former.values())):
+            return True
+    return False
 
 
 def _class_name(module: Any) -> str:

@@ -141,10 +141,11 @@ class Tracer:
         self._calls += 1
         try:
             name = self._names.name(module, caller)
-            opened = _RecordFunctionFast(name)
-            opened.__enter__()
+            opened = None if name is None else _RecordFunctionFast(name)
+            if opened is not None:
+                opened.__enter__()
         except Exception:  # noqa: BLE001 - a nameless layer is no reason to end a training
-            opened, name = None, caller or ""
+            opened, name = None, caller
         open_ranges.append((opened, name))
 
     def _leave(self, _module: Any, _arguments: Any, _output: Any) -> None:
@@ -156,9 +157,9 @@ class Tracer:
         if opened is not None:
             opened.__exit__(None, None, None)
 
-    def _open_ranges(self) -> list[tuple[Any, str]]:
+    def _open_ranges(self) -> list[tuple[Any, str | None]]:
         try:
-            found: list[tuple[Any, str]] = self._ranges.open
+            found: list[tuple[Any, str | None]] = self._ranges.open
         except AttributeError:
             found = self._ranges.open = []
         return found

@@ -122,7 +122,7 @@ class Layers:
     def _name(self, module: Any) -> str:
         caller = self._range[-1] if self._range else None
         inside = "layer::" if self._stack else None
-        full = self._names.name(module, caller or inside)
+        full = self._names.name(module, caller or inside) or ""
         kind, _, rest = full.partition(":")
         label, _, path = rest.partition(":")
         text = json.dumps(self._path(label, path)) if kind == "layer" else _NO_LAYER
