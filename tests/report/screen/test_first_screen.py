@@ -137,6 +137,17 @@ def test_text_of_others_steers_nothing(screens):
     assert "\x1b" not in text and "\u202e" not in text and "[bold]" in text
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "word", "other"),
+    [("RMSprop", "foreach=True", "fused"), ("AdamW", "fused=True", "foreach")],
+)
+def test_short_advice_names_no_option_that_the_optimizer_lacks(optimizer, word, other):
+    words = "its operations work on one tensor at a time"
+    advice = Advice(topic="update_unfused", fraction=0.3, subject=optimizer, evidence=words)
+    told = render_short_advice(advice, device="cpu", step_s=0.1)
+    assert word in told and other not in told
+
+
 @pytest.mark.parametrize("topic", get_args(Topic))
 def test_short_advice_has_act_and_gain(topic):
     for device in ("cpu", "cuda:0"):

@@ -128,8 +128,13 @@ def _compiling(on_cpu: bool, compiled: bool) -> str:
     return " or torch.compile" if on_cpu else ", torch.compile or CUDA graphs"
 
 
+def can_fuse(optimizer: str, foreach: bool) -> bool:
+    """Whether an optimizer may have `fused=True`: its class has, or it is not told which it is."""
+    return optimizer in FUSED or foreach or not optimizer or optimizer.startswith("rank ")
+
+
 def _fusing(optimizer: str, foreach: bool) -> str:
-    if optimizer in FUSED or foreach or not optimizer or optimizer.startswith("rank "):
+    if can_fuse(optimizer, foreach):
         return "fused=True updates all tensors in one operation"
     return "foreach=True, where the optimizer has it, updates all tensors at once"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from trainload.analyse.attribution.types import Advice
 from trainload.kept_memory import KEEPING_WORDS
-from trainload.report.layers.wording import render_advice
+from trainload.report.layers.wording import can_fuse, render_advice
 from trainload.report.wording import clean_text
 from trainload.units import render_percent
 
@@ -74,7 +74,7 @@ def render_short_advice(advice: Advice, *, device: str, step_s: float) -> str:
         subject=subject or "one of them",
         of=f" of {subject}" if ranked else "",
         compile="" if "compiled" in evidence else ", torch.compile",
-        fused="fused=True" if "foreach" in evidence else "fused=True or foreach=True",
+        fused="fused=True" if can_fuse(subject, "foreach" in evidence) else "foreach=True",
         precise="float64" if double else "float32",
         lower="float32 does for almost every training" if double else "autocast to bfloat16",
         holds=f", most of it by {subject}" if subject and not ranked else "",
