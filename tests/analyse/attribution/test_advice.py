@@ -197,18 +197,36 @@ def test_memory_is_spoken_of_only_where_it_is_short() -> None:
     assert advice.gain_s is None
 
 
-def test_python_between_calls_is_told_by_whose_it_is() -> None:
-    def time(what: str, package: str, time_s: float) -> HostTime:
-        return HostTime(
-            part="python", what=what, package=package, file="train.py", function="main", line=41,
-            time_s=time_s, samples=3,
-        )  # fmt: skip
+def python_time(what: str, package: str, time_s: float) -> HostTime:
+    return HostTime(
+        part="python", what=what, package=package, file="train.py", function="main", line=41,
+        time_s=time_s, samples=3,
+    )  # fmt: skip
 
+
+def test_python_between_calls_is_told_by_whose_it_is() -> None:
     step = replace(
         rank(python=0.5, forward=0.5),
-        host=(time("script", "script", 0.3), time("progress bar", "tqdm", 0.2)),
+        host=(python_time("script", "script", 0.3), python_time("progress bar", "tqdm", 0.2)),
     )
     (advice,) = advise([step])
     assert advice.topic == "python"
     assert advice.gain_s == pytest.approx(0.45)
     assert advice.evidence == "of that train.py:41 60%, progress bar (tqdm) 40%"
+
+
+def test_pythons_advice_is_neither_of_torch_nor_of_the_tracing() -> None:
+    host = (
+        python_time("script", "script", 0.1),
+        python_time("modules", "torch", 0.25),
+        python_time("checkpoints", "torch", 0.1),
+        python_time("tracing itself", "trainload", 0.05),
+    )
+    step = replace(rank(python=0.4, remainder=0.1, forward=0.5), host=host)
+    found = {advice.topic: advice for advice in advise([step])}
+    assert found["python"].fraction == pytest.approx(0.4 * 0.4 + 0.1)
+    assert found["python"].evidence == "of that train.py:41 50%, checkpoints (torch) 50%"
+    assert found["host_bound"].fraction == pytest.approx(0.4 * 0.5)
+    assert set(found) == {"python", "host_bound"}
+    alone = replace(step, host=host[3:], parts={"python": 0.4, "forward": 0.6})
+    assert advise([alone]) == ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from trainload.analyse.attribution.amounts import Amounts, window_amounts
-from trainload.analyse.attribution.host_times import host_groups
+from trainload.analyse.attribution.host_times import host_groups, others_of
 from trainload.analyse.attribution.machine import Machine, Recompiling
 from trainload.analyse.attribution.types import Advice, LayerNode, RankLayers, Topic
 
@@ -125,7 +125,7 @@ def _claims(rank: RankLayers, machine: Machine) -> Iterator[_Claim]:
     yield "synchronising", "synchronising", "synchronise", None, None
     yield "copies", "copies", "copy", None, None
     yield "communication", "communication", "communication", None, None
-    yield "python", "python", "remainder", _python_words(rank), None
+    yield "python", "python", "python", _python_words(rank), None
     yield "script_operations", "script_operations", "script", None, None
     yield "gradientless", "gradientless", "gradientless", None, None
     yield from _update_claim(rank, on_cpu)
@@ -147,7 +147,7 @@ def _claims(rank: RankLayers, machine: Machine) -> Iterator[_Claim]:
 
 def _python_words(rank: RankLayers) -> str | None:
     """Who takes the most of the time outside of torch, where its stacks were sampled."""
-    outside = [one for one in rank.host if one.part == "python"]
+    outside = others_of(rank.host)
     whole_s = sum(one.time_s for one in outside)
     words = []
     for what, package, members in host_groups(outside)[:MOST_NAMED]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from trainload.analyse.attribution.host_times import is_torchs, others_of
 from trainload.analyse.attribution.types import RankLayers, WindowTraits
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ DISPATCH_S = 8e-6
 """What an operation takes on a CPU however little it has to do, its nested ones included."""
 DIVIDED_FROM_S = 4e-5
 """Of an operation on a CPU what more threads hardly shorten: there is too little to divide."""
-_HOST = ("host", "update_idle", "script_idle", "remainder")
+_HOST = ("host", "update_idle", "script_idle", "python", "remainder")
 """Where the host works while the device waits; waiting for input may be no work of its own."""
 
 
@@ -76,13 +77,13 @@ def _bucket(kind: str, root: str | None, phase: str | None, cause: str | None) -
         return "update_idle" if kind == "idle" else "update"
     if kind == "idle":
         return "host" if root is not None or phase is not None else "script_idle"
-    return {"layer": "work", "loss": "work", "python": "remainder"}.get(kind, kind)
+    return {"layer": "work", "loss": "work"}.get(kind, kind)
 
 
 def _by_part(parts: Mapping[str, float]) -> dict[str, float]:
     names = {
         "forward": "work", "backward": "work", "loss": "work", "idle: host": "host",
-        "idle: input": "input", "idle: synchronise": "synchronise", "python": "remainder",
+        "idle: input": "input", "idle: synchronise": "synchronise",
     }  # fmt: skip
     times: dict[str, float] = {}
     for part, time_s in parts.items():
@@ -108,12 +109,28 @@ def _whole(
     amounts["host_time"] = worked_s if on_cpu else sum(times.get(name, 0.0) for name in _HOST)
     amounts["update"] = times.get("update", 0.0) + times.get("update_idle", 0.0)
     amounts["script"] = times.get("script", 0.0) + times.get("script_idle", 0.0)
+    python_s, (others, torchs) = times.get("python", 0.0), _split_python(rank)
+    amounts["python"] = times.get("remainder", 0.0) + others * python_s
+    amounts["host"] = times.get("host", 0.0) + torchs * python_s
     amounts["gradientless"] = traits.gradientless_fraction * step_s
     amounts["full_precision"] = traits.full_precision_fraction * step_s
     if on_cpu:
         copied_s = traits.copies_fraction * step_s
         amounts["copy"] = copied_s + times.get("copy", 0.0)
         amounts["script"] = max(amounts["script"] - copied_s, 0.0)
-        amounts["host"] = times.get("host", 0.0) + min(worked * DISPATCH_S, work)
+        amounts["host"] += min(worked * DISPATCH_S, work)
         amounts["divisible"] = max(work - worked * DIVIDED_FROM_S, 0.0)
     return Amounts(steps=steps, step_s=step_s, times_s=amounts)
+
+
+def _split_python(rank: RankLayers) -> tuple[float, float]:
+    """Of Python between torch's calls, what is neither torch's nor the tracing's, and torch's own.
+
+    No untraced step has the rest.
+    """
+    python = [one for one in rank.host if one.part == "python"]
+    whole_s = sum(one.time_s for one in python)
+    if not whole_s:
+        return 1.0, 0.0
+    others_s = sum(one.time_s for one in others_of(python))
+    return others_s / whole_s, sum(one.time_s for one in python if is_torchs(one)) / whole_s

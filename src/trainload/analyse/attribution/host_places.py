@@ -11,6 +11,9 @@ from typing import NamedTuple
 from trainload.analyse.attribution.stacks import Frame
 
 TRACING = "tracing itself"
+TORCHS = frozenset({"modules", "optimizer", "backward", "compiler", "communication",
+                    "gradient clipping", "torch"})  # fmt: skip
+"""What lines of torch's own are for, where they are the way to its operations."""
 _TRAINERS = ("lightning/", "pytorch_lightning/", "lightning_fabric/", "transformers/",
              "accelerate/", "ignite/", "composer/", "fastai/", "lightning_utilities/")  # fmt: skip
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
-from trainload.analyse.attribution.host_places import TRACING, HostPlace, place_of
+from trainload.analyse.attribution.host_places import TORCHS, TRACING, HostPlace, place_of
 from trainload.analyse.attribution.partition import PYTHON, REMAINDER, Part, StepParts
 from trainload.analyse.attribution.stacks import WindowStacks
 from trainload.analyse.attribution.types import HostPart, HostSampling, HostTime
@@ -140,6 +140,17 @@ def _waited(windows: Sequence[WindowStacks], length_s: float) -> float | None:
     if length_s <= 0 or len(known) < len(waited):
         return None
     return min(sum(known) / length_s, 1.0)
+
+
+def others_of(times: Iterable[HostTime]) -> tuple[HostTime, ...]:
+    """Python between torch's calls that is neither torch's own nor of the tracing."""
+    python = (one for one in times if one.part == "python")
+    return tuple(one for one in python if one.what != TRACING and not is_torchs(one))
+
+
+def is_torchs(time: HostTime) -> bool:
+    """Whether it is torch on its way to an operation; its loader, logs and files are not."""
+    return time.package == "torch" and time.what in TORCHS
 
 
 def host_groups(times: Iterable[HostTime]) -> list[tuple[str, str, tuple[HostTime, ...]]]:
