@@ -9,6 +9,7 @@ from trainload.analyse.attribution.correct import (
     share_update,
     untraced_step_ns,
 )
+from trainload.analyse.attribution.header import parse_header
 from trainload.analyse.attribution.partition import REMAINDER, Part, StepParts
 
 WEIGHTS = st.lists(st.integers(0, 10**12), min_size=1, max_size=20).filter(any)
@@ -65,6 +66,26 @@ def test_the_update_is_shared_by_parameters() -> None:
     assert step.parts == {
         Part("layer", "N", "a", "update"): 25,
         Part("layer", "N", "c", "update"): 76,
+    }
+
+
+def test_a_copy_that_no_optimizer_changes_has_no_update() -> None:
+    step = StepParts(step=0, begin_ns=0, end_ns=100, parts={Part("layer", phase="update"): 100})
+    told = {"parameters": 8, "gradient_bytes": 32}
+    header = parse_header(
+        {
+            "modules": [
+                {"root": "Net", "layer": "", **told, "updated": 4},
+                {"root": "Older", "layer": "", **told},
+                {"root": "Lent", "layer": "", **told, "updated": 0},
+                {"root": "Average", "layer": "", "parameters": 8},
+            ]
+        }
+    )
+    share_update(step, header.modules)
+    assert step.parts == {
+        Part("layer", "Net", "", "update"): 33,
+        Part("layer", "Older", "", "update"): 67,
     }
 
 

@@ -227,6 +227,15 @@ def test_operations_of_a_transform_are_in_no_layer(probe, tmp_path):
     assert {row["root"] for row in table["modules"]} == {"Tied"}
 
 
+def test_the_table_tells_what_an_optimizer_changes():
+    names, model, average = ModuleNames(), nn.Linear(2, 3), nn.Linear(2, 3)
+    names.name(model, None)
+    names.name(average, None)
+    model.bias.requires_grad_(False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    assert [row["updated"] for row in names.table([optimizer])] == [6, 0]
+
+
 def test_a_name_is_not_inherited_with_a_memory_address():
     names = ModuleNames()
     for width in range(2, 40):

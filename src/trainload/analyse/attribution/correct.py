@@ -76,18 +76,20 @@ def _is_flexible(part: Part) -> bool:
 
 
 def share_update(step: StepParts, modules: Sequence[Mapping[str, Any]]) -> None:
-    """Give the optimizer's work to the layers by their count of parameters.
+    """Give the optimizer's work to the layers by their count of parameters that it changes.
 
-    Optimizers work on all tensors at once, so that no event says whose. Without a table of
-    modules, or in one without parameters, it stays a part of no layer.
+    Optimizers work on all tensors at once, so that no event says whose. Where no module tells what
+    is changed, all parameters count. Without a table of modules, or in one without parameters, it
+    stays a part of no layer.
     """
     whole = Part("layer", phase="update")
-    holders = [m for m in modules if m["parameters"] > 0]
+    told = "updated" if any(m.get("updated") for m in modules) else "parameters"
+    holders = [m for m in modules if m.get(told)]
     if not holders or whole not in step.parts:
         return
     total = step.parts.pop(whole)
     step.calls.pop(whole, None)
-    times = share(total, [m["parameters"] for m in holders])
+    times = share(total, [m[told] for m in holders])
     for module, time_ns in zip(holders, times, strict=True):
         step.add(Part("layer", module["root"], module["layer"], "update"), time_ns)
 

@@ -37,7 +37,10 @@ class TraceHeader:
     budget: float | None = None
     windows: Mapping[int, WindowFacts]
     modules: tuple[Mapping[str, Any], ...] = ()
-    """root, layer, class, parameters, parameter_bytes, gradient_bytes, optimizer_bytes."""
+    """root, layer, class, parameters, updated, parameter_bytes, gradient_bytes, optimizer_bytes.
+
+    `updated` are the parameters that an optimizer changes; in older records all of a module with
+    gradients or state."""
     graphs: Mapping[str, tuple[Call, ...]] = field(default_factory=dict)
     """Compiled graphs by the key their calls carry."""
     notes: tuple[str, ...] = ()
@@ -111,11 +114,16 @@ def _module(entry: Any) -> Mapping[str, Any] | None:
             ("optimizer_bytes", None),
         )
     }
+    trained = counts["gradient_bytes"] is not None or counts["optimizer_bytes"] is not None
+    updated = entry.get("updated")
+    if not _is_count(updated):
+        updated = counts["parameters"] if trained else 0
     name = entry.get("class")
     return {
         "root": printable(root),
         "layer": printable(layer),
         "class": printable(name) if isinstance(name, str) else None,
+        "updated": updated,
         **counts,
     }
 

@@ -87,9 +87,16 @@ class ModuleNames:
         """Each module's own parameters, gradients and optimizer state in bytes, in model order.
 
         A parameter that two modules share is counted at the first. Null where nothing of the kind
-        exists at this moment.
+        exists at this moment. `updated` are those parameters that an optimizer is to change.
         """
+        optimizers = list(optimizers)
         states = [optimizer.state for optimizer in optimizers]
+        held = {
+            id(parameter)
+            for optimizer in optimizers
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        }
         rows, seen = [], set()
         for label, reference in self._roots:
             model = reference()
@@ -111,6 +118,9 @@ class ModuleNames:
                         "layer": _plain(path),
                         "class": _class_name(module),
                         "parameters": sum(int(p.numel()) for p in own),
+                        "updated": sum(
+                            int(p.numel()) for p in own if p.requires_grad and id(p) in held
+                        ),
                         "parameter_bytes": sum(map(_bytes, own)),
                         "gradient_bytes": sum(map(_bytes, gradients)) if gradients else None,
                         "optimizer_bytes": sum(known) if known else None,
