@@ -12,9 +12,11 @@ pytestmark = pytest.mark.framework("torch")
 
 from torch import nn  # noqa: E402
 
+from trainload_worker.frameworks.torch.calls import ModelCalls  # noqa: E402
 from trainload_worker.frameworks.torch.layers import LayerProbe  # noqa: E402
 from trainload_worker.frameworks.torch.leader import MOST_OTHERS, Leader  # noqa: E402
 from trainload_worker.frameworks.torch.modules import ModuleNames  # noqa: E402
+from trainload_worker.frameworks.torch.parents import Parents  # noqa: E402
 from trainload_worker.process.events import EventWriter  # noqa: E402
 from trainload_worker.protocol.spec import LayersSpec  # noqa: E402
 from trainload_worker.windows import thread_timer  # noqa: E402
@@ -225,6 +227,46 @@ def test_operations_of_a_transform_are_in_no_layer(probe, tmp_path):
     assert layers == {"layer:Tied:", "layer:Tied:embed", "layer:Tied:act", "layer:Tied:head"}
     (table,) = events_of(tmp_path, "modules")
     assert {row["root"] for row in table["modules"]} == {"Tied"}
+
+
+class Actors(nn.Module):
+    """Parts that a program calls on their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.actor = nn.Sequential(nn.Embedding(16, 16))
+        self.critics = nn.ModuleList([nn.Sequential(nn.Embedding(16, 1)), Tied(), Tied()])
+        self.shared = nn.Linear(2, 2)
+
+
+def test_parts_called_on_their_own_are_named_by_their_place_where_one_is_known():
+    agent, other = Actors(), nn.Linear(2, 2)
+    around = nn.DataParallel(agent)
+    second = nn.ModuleList([agent.shared])
+    parents = Parents()
+    parents.note([around, second, *agent.modules()])
+    names = ModuleNames(parents)
+    assert names.name(agent.actor, None) == "layer:Actors.actor:"
+    assert names.name(agent.critics[0], None) == "layer:Actors.critics.0:"
+    assert names.name(agent.critics[1], None) == "layer:Tied:"
+    assert names.name(agent.critics[2], None) == "layer:Actors.critics.2:"
+    assert names.name(agent.shared, None) == "layer:Linear:"
+    assert names.name(other, None) == "layer:Linear#2:"
+    agent.actor = nn.Sequential(nn.Linear(2, 2))
+    assert names.name(agent.actor, None) == "layer:Sequential:"
+
+
+def test_the_parts_of_a_trained_model_have_their_names_in_it(probe, tmp_path):
+    calls = ModelCalls(lambda *_: False, lambda: None)
+    agent = Actors()
+    optimizer = torch.optim.Adam(agent.parameters())
+    calls.look(optimizer)
+    calls.end()
+    probe.attach()
+    train(agent.actor, 20, optimizer)
+    probe.finish()
+    names = {name for name in ranges_of(tmp_path, 0) if name.startswith("layer:")}
+    assert names == {"layer:Actors.actor:", "layer:Actors.actor:0"}
 
 
 def test_the_table_tells_what_an_optimizer_changes():

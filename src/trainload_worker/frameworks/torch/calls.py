@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterable
 import torch
 from torch.compiler import is_dynamo_compiling
 
+from trainload_worker.frameworks.torch.parents import known_parents
 from trainload_worker.process.allocator import let_go_slowly
 
 MOST_LOOKS = 8
@@ -148,6 +149,7 @@ def _find_trained(parameters: set[int]) -> list[Any]:
     objects = gc.get_objects()
     every = [found for found in objects if issubclass(type(found), torch.nn.Module)]
     let_go_slowly(objects)
+    known_parents.note(every)
     holders = [m for m in every if any(id(p) in parameters for p in _own_parameters(m))]
     if not holders:
         holders = [m for m in every if any(p.requires_grad for p in _own_parameters(m))]

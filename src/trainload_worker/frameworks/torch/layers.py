@@ -17,6 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from trainload_worker.frameworks.torch.compiled import compiled_graphs
 from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.frameworks.torch.modules import ModuleNames
+from trainload_worker.frameworks.torch.parents import known_parents
 from trainload_worker.frameworks.torch.tracer import Tracer, hide_from_compiler, settle
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.spec import LayersSpec
@@ -73,7 +74,7 @@ class LayerProbe:
         self._agreement = None if spec.plan is None else Agreement(spec.plan, spec.leads)
         self._alone = self._agreement is None or spec.leads
         """Whether no other process decides when a window opens."""
-        self._names = ModuleNames()
+        self._names = ModuleNames(known_parents)
         self._tracer = Tracer(self._names)
         self._stacks = StackSampler()
         self._optimizers: Any = weakref.WeakSet()

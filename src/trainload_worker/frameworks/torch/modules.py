@@ -11,6 +11,8 @@ from typing import Any, Iterable, Iterator
 
 import torch
 
+from trainload_worker.frameworks.torch.parents import Parents
+
 _WRAPPERS = {
     "DistributedDataParallel": "module",
     "DataParallel": "module",
@@ -34,7 +36,9 @@ class ModuleNames:
     is no model and has no name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parents: Parents | None = None) -> None:
+        """`parents` tells names for parts that are called on their own."""
+        self._parents = parents if parents is not None else Parents()
         self._names: dict[int, tuple[Any, str | None]] = {}
         self._roots: list[tuple[str, Any]] = []
         self.compiled = False
@@ -76,12 +80,21 @@ class ModuleNames:
         parts = {id(part) for _, part in named}
         # A part that was called on its own before its model was: it is no model itself.
         kept = [(root, ref) for root, ref in self._roots if id(ref()) not in parts]
-        label = _free_label(_class_name(model), {root for root, _ in kept})
+        label = self._label(model, {root for root, _ in kept})
         self._roots = [*kept, (label, weakref.ref(model))]
         for path, part in named:
             self._keep(part, f"layer:{label}:{_plain(path)}")
         for wrapper in wrappers:
             self._keep(wrapper, f"layer:{label}:")
+
+    def _label(self, model: Any, taken: set[str]) -> str:
+        """Its class or, where that tells too little, its place in the module it is a part of."""
+        name = _class_name(model)
+        if name in taken or type(model).__module__.startswith("torch."):
+            place = self._parents.place_of(model, _WRAPPERS)
+            if place is not None:
+                name = f"{_class_name(place[0])}.{_plain(place[1]).replace(':', '_')}"
+        return _free_label(name, taken)
 
     def table(self, optimizers: Iterable[Any]) -> list[dict[str, Any]]:
         """Each module's own parameters, gradients and optimizer state in bytes, in model order.
