@@ -4,8 +4,10 @@ One step time leads, the median after warm-up; whatever else is shown of steps s
 """
 
 from trainload.analyse import RunSummary
+from trainload.record import Manifest
 from trainload.report.wording import clean_text, render_energy
 from trainload.units import MISSING, render_bytes, render_percent, render_seconds
+from trainload.workload import RecordedScript, RecordedWatch
 
 Row = tuple[str, str]
 
@@ -122,11 +124,13 @@ def render_rate(per_s: float | None, unit: str = "examples/s") -> str:
     return f"{per_s:,.0f} {unit}" if per_s >= 10 else f"{per_s:.3g} {unit}"
 
 
-def loss_row(summary: RunSummary) -> Row:
-    """The loss of a program, as its backward passes begin at; scores are its own to tell."""
+def loss_row(summary: RunSummary, manifest: Manifest) -> Row:
+    """The loss of a program, as its backward passes begin at; scores are its own to tell.
+
+    Of a program the very first step is not seen: it only starts the clock.
+    """
     if summary.last_loss is None:
         return "loss", "not seen: no backward pass began at a single number"
-    return (
-        "loss",
-        f"{summary.last_loss:.4g} in the last step, {summary.first_loss:.4g} in the first",
-    )
+    watched = isinstance(manifest.workload, RecordedScript | RecordedWatch)
+    first = f"{summary.first_loss:.4g} in the first{' seen' if watched else ''}"
+    return "loss", f"{summary.last_loss:.4g} in the last step, {first}"

@@ -113,7 +113,7 @@ def quality_rows(summary: RunSummary, manifest: Manifest) -> list[Row]:
     """Scores of the last and the best epoch; one row saying so where there are none."""
     if isinstance(manifest.workload, RecordedScript | RecordedWatch):
         # Most tell no epochs; Keras and the callbacks of trainers do.
-        return [loss_row(summary), *_epoch_rows(summary)]
+        return [loss_row(summary, manifest), *_epoch_rows(summary)]
     before = course_rows(manifest)
     if summary.final is None:
         return [*before, ("quality", "no epoch finished")]

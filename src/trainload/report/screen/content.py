@@ -153,7 +153,7 @@ def _costs(summary: RunSummary, manifest: Manifest, money: str | None) -> Iterat
     if summary.final is not None:
         yield "quality", _quality(summary)
     elif summary.last_loss is not None:
-        yield loss_row(summary)
+        yield loss_row(summary, manifest)
     if manifest.imported is None:
         yield "watching it", _watching(manifest.overhead)
 
