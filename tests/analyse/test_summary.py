@@ -17,7 +17,7 @@ from trainload.analyse import (
 )
 from trainload.analyse.columns import metered_columns
 from trainload.analyse.epochs import best_epoch, final_epoch
-from trainload.analyse.findings import find_warnings
+from trainload.analyse.findings import NO_STEPS, find_warnings, told_without_steps
 from trainload.record import DirectoryLock, open_run
 
 RESOLVED = {"text": "cpu0-1", "cores": [0, 1], "threads": 2, "accelerators": []}
@@ -130,6 +130,17 @@ def test_a_run_still_going_on(make_run):
 def test_what_deserves_a_warning_gets_one(make_run, changes, words):
     run = open_run(make_run(changes=changes), seal=False)
     assert any(words in warning for warning in summarise_run(run).warnings)
+
+
+def test_a_script_that_had_children_is_told_how_their_steps_are_seen(make_run):
+    run = open_run(make_run(script=True, epochs=0))
+    for count, words in ((1.0, "in the program's own process"), (3.0, "--processes N")):
+        samples = pl.DataFrame({"run_processes_count": [1.0, None, count]})
+        (warning,) = find_warnings(run.manifest, run.steps, samples, {})
+        assert words in warning and "trainload.watch" in warning
+        assert told_without_steps([warning]) == warning
+    started = replace(run.manifest, processes=2)
+    assert find_warnings(started, run.steps, samples, {})[0] == NO_STEPS
 
 
 def test_losses_that_are_not_finite_and_outcomes_are_warned_of(make_run):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainload.analyse.columns import CounterSummary
+from trainload.analyse.peaks import largest
 from trainload.hardware.throttling import THROTTLE_REASONS
 from trainload.record import Manifest, RecordedSetting, SamplerUse
 from trainload.units import render_percent, render_seconds
@@ -20,12 +21,25 @@ CLOCK_CHANGE_S = 1.0
 MOST_NAMES = 3
 """Names listed in one warning; of more, their number tells."""
 
+_WATCH = (
+    "put `with trainload.watch(...) as watched:` around the loop and call watched.step(loss) in it"
+)
 NO_STEPS = (
     "no step was seen: in the program's own process no optimizer of torch stepped twice, no "
-    "backward pass was seen and no fit of Keras; to tell its steps, put "
-    "`with trainload.watch(...) as watched:` around the loop and call watched.step(loss) in it"
+    f"backward pass was seen and no fit of Keras; to tell its steps, {_WATCH}"
 )
 """Of a program that ended well without a step."""
+NO_STEPS_OUTSIDE = (
+    "no step was seen: the script started processes of its own, and steps that run in them are not "
+    "seen; let `trainload run --processes N` start them, which it does as torchrun would, or "
+    f"{_WATCH}"
+)
+"""Of a script that may have trained in its child processes."""
+
+
+def told_without_steps(warnings: Iterable[str]) -> str | None:
+    """The warning that a program ended well without a step; None where there is none."""
+    return next((found for found in warnings if found in (NO_STEPS, NO_STEPS_OUTSIDE)), None)
 
 
 def find_warnings(
@@ -37,7 +51,7 @@ def find_warnings(
     """Every warning, most weighty first; `samples` and `counters` cover the training phase."""
     found = [
         *_outcome(manifest),
-        *_probe(manifest, steps),
+        *_probe(manifest, steps, samples),
         *(_losses(steps) if _tells_losses(manifest) else ()),
         *_validation(manifest.data),
         *_setting(manifest.setting),
@@ -65,13 +79,13 @@ def _outcome(manifest: Manifest) -> Iterator[str]:
         )
 
 
-def _probe(manifest: Manifest, steps: pl.DataFrame) -> Iterator[str]:
+def _probe(manifest: Manifest, steps: pl.DataFrame, samples: pl.DataFrame) -> Iterator[str]:
     failure = manifest.model.probe_failure
     if failure:
         yield f"the probe was switched off, the steps after it are missing: {failure}"
     elif manifest.outcome == "completed" and steps.is_empty() and not _tells_losses(manifest):
         if manifest.imported is None:
-            yield NO_STEPS
+            yield NO_STEPS_OUTSIDE if _has_children(manifest, samples) else NO_STEPS
     elif manifest.model.step_marks == "backward":
         yield (
             "no optimizer of torch stepped: each backward pass counts as a step, which holds the "
@@ -91,6 +105,12 @@ def _probe(manifest: Manifest, steps: pl.DataFrame) -> Iterator[str]:
             "no layers: the training ended before a traced step was whole; "
             "tracing begins after some ten steps"
         )
+
+
+def _has_children(manifest: Manifest, samples: pl.DataFrame) -> bool:
+    """Whether a script that was started as one process had others beside it."""
+    alone = isinstance(manifest.workload, RecordedScript) and (manifest.processes or 1) == 1
+    return alone and (largest(samples, "run_processes_count") or 0) > 1
 
 
 def _tells_losses(manifest: Manifest) -> bool:

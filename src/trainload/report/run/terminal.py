@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from trainload.analyse import RunSummary
-from trainload.analyse.findings import NO_STEPS
+from trainload.analyse.findings import told_without_steps
 from trainload.hardware import Machine
 from trainload.record import Manifest, RecordedMeter
 from trainload.report.run.headline import time_rows
@@ -82,10 +82,11 @@ def render_head(summary: RunSummary, manifest: Manifest) -> RenderableType:
     head = Text.assemble(
         (render_outcome(summary.outcome), style), "  ", (title_of(manifest), "bold")
     )
-    if NO_STEPS in summary.warnings:
+    no_steps = told_without_steps(summary.warnings)
+    if no_steps is not None:
         # A green word alone would say that there is something to see.
         told = (render_outcome(summary.outcome), "bold yellow")
-        head = Text.assemble(told, f", but {NO_STEPS}\n", (title_of(manifest), "bold"))
+        head = Text.assemble(told, f", but {no_steps}\n", (title_of(manifest), "bold"))
     if summary.reason and summary.outcome != "completed":
         head.append(f"\n{clean_text(summary.reason)}")
     head.append(f"\n{clean_text(summary.run_id)}", "dim")
@@ -94,7 +95,7 @@ def render_head(summary: RunSummary, manifest: Manifest) -> RenderableType:
         head.append(f"\n{clean_text(summary.run_id)}", "dim")
         if summary.outcome != "completed":
             head.append(f"\n{render_outcome(summary.outcome)}: {clean_text(summary.reason or '')}")
-    others = [warning for warning in summary.warnings if warning != NO_STEPS]
+    others = [warning for warning in summary.warnings if warning != no_steps]
     warned = [Text(f"warning: {clean_text(warning)}", "yellow") for warning in others]
     return Group(head, *warned)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trainload.analyse import RunSummary
 from trainload.analyse.attribution.types import RankLayers, RunLayers
-from trainload.analyse.findings import NO_STEPS
+from trainload.analyse.findings import told_without_steps
 from trainload.record import Manifest, OverheadMeasurement
 from trainload.report.layers.rows import by_exclusive_time
 from trainload.report.layers.wording import has_several_roots, layer_name, share_of
@@ -83,7 +83,7 @@ def first_screen(
     outcome = render_outcome(summary.outcome)
     if imported:
         outcome = "imported" if summary.outcome == "completed" else f"imported, {outcome}"
-    no_steps = NO_STEPS in summary.warnings
+    no_steps = told_without_steps(summary.warnings) is not None
     bar_title, shares = _bar(summary, shown)
     return Screen(
         outcome=f"{outcome}, but no step was seen" if no_steps else outcome,
@@ -123,8 +123,8 @@ def _reason(summary: RunSummary) -> str | None:
 def _warnings(summary: RunSummary) -> Iterator[str]:
     """All but those that the outcome tells already; how to have steps seen is a warning too."""
     for warning in summary.warnings:
-        if warning == NO_STEPS:
-            yield clean_text(NO_STEPS.partition(": ")[2])
+        if told_without_steps([warning]):
+            yield clean_text(warning.partition(": ")[2])
         elif summary.outcome in ("completed", None) or not warning.startswith("the run ended as"):
             yield clean_text(warning)
 
