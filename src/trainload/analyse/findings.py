@@ -54,7 +54,7 @@ def find_warnings(
         *_probe(manifest, steps, samples),
         *(_losses(steps) if _tells_losses(manifest) else ()),
         *_validation(manifest.data),
-        *_setting(manifest.setting),
+        *_setting(manifest.setting, scripted=isinstance(manifest.workload, RecordedScript)),
         *_throttling(samples),
         *_quota(counters),
         *_sampler(manifest.sampler),
@@ -140,12 +140,12 @@ def _validation(data: DataReady) -> Iterator[str]:
         )
 
 
-def _setting(setting: RecordedSetting) -> Iterator[str]:
+def _setting(setting: RecordedSetting, *, scripted: bool) -> Iterator[str]:
     resolved, obtained = setting.resolved, setting.obtained
     if resolved is None or obtained is None:
         return
     # A script chooses its threads itself where nobody asked for a number.
-    chosen = setting.asked.threads is None and obtained.accelerators is None
+    chosen = scripted and setting.asked.threads is None
     pairs: tuple[tuple[str, Any, Any], ...] = (
         ("cores", resolved.cores, obtained.cores),
         ("threads", resolved.threads, resolved.threads if chosen else obtained.threads),
