@@ -224,6 +224,51 @@ def test_long_accumulation_before_the_first_step_is_no_update_by_hand(run_script
     assert run.steps["examples"].to_list() == [150] * 3
 
 
+def test_closures_are_evaluated_inside_of_a_step_and_the_first_counts(run_script):
+    run = run_script(
+        """
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=20)
+        data, losses = torch.randn(7, 4), []
+
+        def closure():
+            optimizer.zero_grad()
+            loss = model(data).square().mean() + 1
+            loss.backward()
+            losses.append(loss.item())
+            return loss
+
+        for step in range(4):
+            first = len(losses)
+            optimizer.step(closure)
+            assert len(losses) - first > 12
+            print(losses[first].hex())
+        """
+    )
+    assert run.manifest.model.step_marks is None
+    printed = (run.path / "worker.log").read_text().split()
+    assert [loss.hex() for loss in run.steps["loss"]] == printed[1:]
+    assert run.steps["examples"].to_list() == [7] * 3
+
+
+def test_backward_passes_before_an_optimizer_are_no_steps_beside_its_own(run_script):
+    by_optimizer = """
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    for step in range(60):
+        optimizer.zero_grad()
+        model(torch.ones(3, 4)).square().mean().backward()
+        optimizer.step()
+    """
+    by_hand = HAND_WRITTEN.format(zero="model.zero_grad()", steps=30)
+    run = run_script(by_hand + by_optimizer)
+    assert run.steps["examples"].to_list() == [3] * 59
+    # One number is that of the first, whose start was not seen.
+    assert run.steps["step"].to_list() == list(range(31, 90))
+    assert run.manifest.model.step_marks == "optimizer"
+    assert "29 backward passes before an optimizer's first step are no steps here" in text_of(run)
+
+
 def test_where_no_step_is_found_the_first_line_says_what_to_do(run_script):
     run = run_script("print('nothing to see')")
     first = text_of(run).splitlines()[0]

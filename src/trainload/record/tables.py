@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from trainload.errors import MissingPart, RecordError
 from trainload.record.inside import LARGEST_LINES_BYTES, open_inside, split_lines
 from trainload.record.lines import is_number, parse_line, read_events
-from trainload_worker.protocol.events import EpochDone, StepsDone
+from trainload_worker.protocol.events import EpochDone, StepMarks, StepsDone
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +33,11 @@ def require_polars() -> None:
 
 
 def step_tables(events_path: Path, start_s: float) -> tuple[pl.DataFrame, pl.DataFrame, int]:
-    """Steps and epochs of an events file, and how many of its lines are damaged."""
+    """Steps and epochs of an events file, and how many of its lines are damaged.
+
+    Steps that backward passes ended count only where no optimizer stepped after them: one table
+    holds one kind.
+    """
     require_polars()
     events, damaged = read_events(events_path)
     steps: dict[str, list[Any]] = {
@@ -43,6 +47,9 @@ def step_tables(events_path: Path, start_s: float) -> tuple[pl.DataFrame, pl.Dat
     for event in events:
         if isinstance(event, StepsDone):
             damaged += not _add_steps(steps, event, start_s)
+        elif isinstance(event, StepMarks) and event.by == "optimizer":
+            for column in steps.values():
+                column.clear()
         elif isinstance(event, EpochDone):
             epochs.append(_epoch_row(event, start_s))
     return _steps_frame(steps), _epochs_frame(epochs), damaged

@@ -179,7 +179,10 @@ class StepsDone:
 
 @dataclass(frozen=True)
 class StepMarks:
-    """What ends a step from here on: an optimizer's step unless this says otherwise."""
+    """What ends a step from here on: an optimizer's step unless this says otherwise.
+
+    Where an optimizer takes over, what backward passes were taken for before are no steps.
+    """
 
     by: Literal["optimizer", "backward"]
     """`backward`: each backward pass, since no optimizer of the framework steps."""

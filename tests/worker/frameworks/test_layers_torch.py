@@ -364,6 +364,15 @@ def test_a_leader_that_lives_on_without_stepping_is_replaced_and_others_in_betwe
     assert leader.optimizer is None and leader.ends_step(first)
 
 
+def test_an_optimizer_that_steps_after_steps_by_hand_is_followed(probe, tmp_path):
+    probe.attach()
+    for number in (1, 2, 3):
+        probe.mark_step(number)
+    train(Tied(), 40)
+    probe.finish()
+    assert [window["first_step"] > 3 for window in events_of(tmp_path, "window")][:2] == [True] * 2
+
+
 def test_a_backward_that_the_program_puts_in_place_in_a_window_stays(probe):
     calls = []
 

@@ -5,16 +5,20 @@ What they compute and give back stays theirs; nothing is read of any tensor here
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import Any, Callable
 
 import torch
 from torch.compiler import is_dynamo_compiling
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 ENOUGH_RENEWALS = 10
 """Backward passes in a row that each found its gradients renewed, with no optimizer stepping."""
 MOST_PASSES = 1000
 """Backward passes without an optimizer's step after which none is waited for any more."""
+_OPTIMIZER_FILE = register_optimizer_step_post_hook.__code__.co_filename
+"""Of the function of torch that every optimizer's step runs in."""
 
 
 class BackwardPasses:
@@ -136,6 +140,16 @@ class Renewals:
     def _read_version(self) -> int | None:
         leaf = None if self._leaf is None else self._leaf()
         return None if leaf is None or leaf.grad is None else int(leaf.grad._version)
+
+
+def in_optimizer_step() -> bool:
+    """Whether this is called from inside of an optimizer's step, as by LBFGS's closure."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename == _OPTIMIZER_FILE:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _find_leaf(loss: Any) -> Any:

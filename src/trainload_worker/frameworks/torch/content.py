@@ -44,7 +44,7 @@ class StepContent:
         self.summed: _Called | None = None
         self.loss: float | StepLoss | None = None
         self.repeats = False
-        """Whether the optimizer repeats the backward pass for one step: the first has its loss."""
+        """Whether the optimizer repeats the backward pass for one step: only the first counts."""
         self.shape: Any = None
         self.dtype: Any = None
         self.like: _Called = NOTHING
@@ -71,7 +71,10 @@ class StepContent:
 
     def end_calls(self) -> None:
         """A backward pass begins: what was called so far is what it trains on."""
-        self.summed = self.called if self.summed is None else _added(self.summed, self.called)
+        if self.summed is None:
+            self.summed = self.called
+        elif not self.repeats:
+            self.summed = _added(self.summed, self.called)
         self.called = NOTHING
 
     def add_loss(self, scalar: Any) -> None:

@@ -119,10 +119,12 @@ class LayerProbe:
     def mark_step(self, number: int | None = None) -> None:
         """Takes a step's end from the program itself; from then on its optimizers are not asked.
 
-        `number` is that of the step where somebody else counts; else it is the next one.
+        `number` is that of a step which a backward pass has ended, while no optimizer steps.
         """
-        self._told, self._steady = True, _nobody
-        if number is not None:
+        self._steady = _nobody
+        if number is None:
+            self._told = True
+        else:
             self._step = number - 1
         self._follow(self._count_step)
 

@@ -18,14 +18,14 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from trainload_worker.frameworks.backends import Opened, StepBatch
 from trainload_worker.frameworks.torch.backend import HostStepClock, StepClock, read_software
-from trainload_worker.frameworks.torch.backward import Renewals
+from trainload_worker.frameworks.torch.backward import Renewals, in_optimizer_step
 from trainload_worker.frameworks.torch.clock import CudaStepClock, StepLoss, keep_loss
 from trainload_worker.frameworks.torch.compilations import Compilations
 from trainload_worker.frameworks.torch.content import Content
 from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.frameworks.torch.watcher import ContentWatcher
 from trainload_worker.process.events import EventWriter
-from trainload_worker.protocol.events import ProbeFailed, StepMarks
+from trainload_worker.protocol.events import ProbeFailed, ProbeNote, StepMarks
 from trainload_worker.training.loop import FLUSH_PERIOD_S, StepLog
 
 
@@ -120,7 +120,11 @@ class StepProbe:
                 self._steady = weakref.ref(optimizer)
 
     def _before_pass(self, loss: Any) -> None:
-        if self._renewals is not None:
+        if self._renewals is None:
+            return
+        if in_optimizer_step():
+            self._leave_backward()
+        else:
             self._renewals.before(loss)
 
     def _after_pass(self, loss: Any) -> None:
@@ -152,12 +156,15 @@ class StepProbe:
         self._open_log(self._start_s)
 
     def _leave_backward(self) -> None:
-        """An optimizer steps: what backward passes were taken for is forgotten, if not told yet."""
+        """An optimizer steps: what backward passes were taken for counts no more."""
         self._renewals = None
         self._watcher.leave_passes()
         if self._log is not None:
             self._flush(drain=True)
             self._events.write(StepMarks("optimizer", t_s=monotonic()))
+            count = self._log.next_step - 1
+            words = f"{count} backward passes before an optimizer's first step are no steps here"
+            self._events.write(ProbeNote(words, t_s=monotonic()))
         else:
             self._marks = 0
         self._clock = None
@@ -190,7 +197,8 @@ class StepProbe:
             self._compilations.look()
 
     def _open_log(self, start_s: float) -> None:
-        first = 1 if self._log is None else self._log.next_step
+        # After backward passes one number is that of the step whose start nobody saw.
+        first = 1 if self._log is None else self._log.next_step + 1
         self._log = StepLog(self, self._events, epoch=0, first_step=first)
         self._log.begin(start_s)
         self._flush_s = monotonic() + FLUSH_PERIOD_S
