@@ -174,3 +174,50 @@ def test_the_compiler_sees_the_same_frames(watch, compiled):
     watch(layers=False)
     assert frames() == alone
     torch._dynamo.reset()
+
+
+# Torch's own, of any such function.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated")
+@pytest.mark.parametrize("layers", [False, True])
+@pytest.mark.parametrize("updates", [False, True])
+def test_compiled_functions_break_no_more_often_for_being_watched(watch, tmp_path, layers, updates):
+    counters = torch._dynamo.utils.counters
+
+    def breaks():
+        torch._dynamo.reset()
+        counters.clear()
+        model = nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        @torch.compile(backend="eager")
+        def step(batch):
+            optimizer.zero_grad()
+            loss = model(batch).square().mean()
+            loss.backward()
+            if updates:
+                optimizer.step()
+            return loss
+
+        losses = []
+        for _ in range(30):
+            losses.append(step(torch.ones(8, 4)).item())
+            if not updates:
+                optimizer.step()
+        return sum(counters["graph_break"].values()), losses
+
+    alone, _ = breaks()
+    assert alone
+    probe = watch(layers=layers)
+    watched, losses = breaks()
+    if not layers or torch.__version__ >= "2.7":  # before, a window's hooks have it compile anew
+        assert watched == alone
+    probe.finish()
+    steps = lines_of(tmp_path, "steps")
+    assert [loss for line in steps for loss in line["loss"]] == losses[1:]
+    torch._dynamo.reset()
+
+
+def lines_of(folder, kind):
+    lines = (folder / "events.jsonl").read_text().splitlines()
+    return [line for line in map(json.loads, lines) if line["kind"] == kind]

@@ -13,6 +13,8 @@ import torch
 from torch.compiler import is_dynamo_compiling
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from trainload_worker.frameworks.torch.compiler import hide_from_compiler, set_compiler
+
 ENOUGH_RENEWALS = 10
 """Backward passes in a row that each found its gradients renewed, with no optimizer stepping."""
 MOST_PASSES = 1000
@@ -62,20 +64,30 @@ class BackwardPasses:
                 return original(
                     tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs
                 )
-            plain = type(tensors) is torch.Tensor and self._scaled is None
-            root = tensors if plain else self._root(tensors)
-            before(root)
+            compiler = set_compiler(None)
+            try:
+                plain = type(tensors) is torch.Tensor and self._scaled is None
+                root = tensors if plain else self._root(tensors)
+                before(root)
+            finally:
+                if compiler is not None:
+                    set_compiler(compiler)
             result = original(
                 tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs
             )
             if self.after is not None:
-                self.after(root)
+                set_compiler(None)
+                try:
+                    self.after(root)
+                finally:
+                    set_compiler(compiler)
             return result
 
         def restore() -> None:
             if torch.autograd.backward is backward:
                 torch.autograd.backward = original
 
+        hide_from_compiler((backward,))
         torch.autograd.backward = backward
         self._undo.append(restore)
 

@@ -15,10 +15,15 @@ from torch.autograd import profiler as kineto
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from trainload_worker.frameworks.torch.compiled import compiled_graphs
+from trainload_worker.frameworks.torch.compiler import (
+    hide_from_compiler,
+    interrupting_compiler,
+    set_compiler,
+)
 from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.frameworks.torch.modules import ModuleNames
 from trainload_worker.frameworks.torch.parents import known_parents
-from trainload_worker.frameworks.torch.tracer import Tracer, hide_from_compiler, settle
+from trainload_worker.frameworks.torch.tracer import Tracer, settle
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.spec import LayersSpec
 from trainload_worker.protocol.windows import LayersFailed, ModuleTable, WindowSaved
@@ -137,16 +142,21 @@ class LayerProbe:
         self._follow(self._close_what_is_open)
         self.detach()
 
+    @interrupting_compiler
     def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         """An optimizer's step was given to the device. In every step: few functions are called."""
-        if optimizer is not self._steady():
-            self._steady = _nobody
-            self._follow(self._note_optimizer, optimizer)
-            return
-        if self._window is None and self._alone and self._plan.pass_step(self._clock()):
-            self._step += 1
-        else:
-            self._follow(self._count_step)
+        compiler = set_compiler(None)
+        try:
+            if optimizer is not self._steady():
+                self._steady = _nobody
+                self._follow(self._note_optimizer, optimizer)
+            elif self._window is None and self._alone and self._plan.pass_step(self._clock()):
+                self._step += 1
+            else:
+                self._follow(self._count_step)
+        finally:
+            if compiler is not None:
+                set_compiler(compiler)
 
     def _follow(self, work: Callable[..., object], *arguments: Any) -> None:
         """The work, whose errors end the windows and not the program."""

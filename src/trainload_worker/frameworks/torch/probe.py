@@ -21,6 +21,7 @@ from trainload_worker.frameworks.torch.backend import HostStepClock, StepClock, 
 from trainload_worker.frameworks.torch.backward import Renewals, in_optimizer_step
 from trainload_worker.frameworks.torch.clock import CudaStepClock, StepLoss, keep_loss
 from trainload_worker.frameworks.torch.compilations import Compilations
+from trainload_worker.frameworks.torch.compiler import interrupting_compiler, set_compiler
 from trainload_worker.frameworks.torch.content import Content
 from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.frameworks.torch.watcher import ContentWatcher
@@ -90,12 +91,15 @@ class StepProbe:
             self._guard(self._leave_backward)()
         self._guard(self._count)(None, _one_number(loss))
 
+    @interrupting_compiler
     def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         """An optimizer has stepped. In every step, so that few functions are called."""
-        if optimizer is not self._steady():
-            self._note_other(optimizer)
-            return
-        try:  # as `_mark` does it
+        compiler = set_compiler(None)
+        try:
+            if optimizer is not self._steady():
+                self._note_other(optimizer)
+                return
+            # From here on as `_mark` does it.
             content = self._content.take()
             if content[0] is None or self._watcher.restless:
                 self._watcher.search(optimizer, content)
@@ -106,6 +110,9 @@ class StepProbe:
                 self._flush_now()
         except Exception as error:  # noqa: BLE001 - the user's training comes first
             self._fail(error)
+        finally:
+            if compiler is not None:
+                set_compiler(compiler)
 
     def _note_optimizer(self, optimizer: Any) -> None:
         """One that has not ended the step before: the first, the second of two, or their leader."""

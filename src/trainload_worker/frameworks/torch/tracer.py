@@ -13,13 +13,15 @@ import os
 import sys
 import threading
 import warnings
-from typing import Any, Iterable
+from typing import Any
 
 import torch
 from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
 from torch.autograd import profiler as kineto
+from torch.compiler import is_dynamo_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from trainload_worker.frameworks.torch.compiler import hide_from_compiler
 from trainload_worker.frameworks.torch.modules import ModuleNames
 from trainload_worker.process.allocator import hold_thresholds
 
@@ -124,11 +126,13 @@ class Tracer:
         original = torch.autograd.backward
 
         def backward(*args: Any, **kwargs: Any) -> Any:
-            if self._backward is not backward:
+            # The compiler first: it cannot read a range, and must read nothing of ours.
+            if is_dynamo_compiling() or self._backward is not backward:
                 return original(*args, **kwargs)
             with _RecordFunctionFast("trainload.backward"):
                 return original(*args, **kwargs)
 
+        hide_from_compiler((backward,))
         self._original, self._backward = original, backward
         torch.autograd.backward = backward
 
@@ -163,19 +167,6 @@ class Tracer:
         except AttributeError:
             found = self._ranges.open = []
         return found
-
-
-def hide_from_compiler(functions: Iterable[Any]) -> None:
-    """Has torch's compiler, where it is in use, run these as they are instead of reading them.
-
-    A signal's handler may run in the midst of a compiled program; without this door of torch the
-    compiler reads it once, which only costs time.
-    """
-    eval_frame = sys.modules.get("torch._dynamo.eval_frame")
-    skip_code = getattr(eval_frame, "skip_code", None)
-    if skip_code is not None:
-        for function in functions:
-            skip_code(function.__code__)
 
 
 def let_go_after_traces() -> bool:
