@@ -269,6 +269,49 @@ def test_backward_passes_before_an_optimizer_are_no_steps_beside_its_own(run_scr
     assert "29 backward passes before an optimizer's first step are no steps here" in text_of(run)
 
 
+FOLDS = """
+    kept = []
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Linear(4, 1)
+        def forward(self, x):
+            return self.body(x)
+    def wrapped():
+        return {model}
+    for fold in range(14):
+        model = wrapped()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        {keep}
+        for step in range({steps}):
+            optimizer.zero_grad()
+            model(torch.ones(5, 4)).mean().backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            model(torch.ones(5, 4))
+"""
+
+
+def test_each_of_many_folds_is_seen(run_script):
+    run = run_script(FOLDS.format(model="Net()", keep="", steps=10))
+    examples = run.steps["examples"].to_list()
+    assert len(examples) == 139
+    # Of each fold after the first, the first step is that of a model nobody has seen yet.
+    assert examples.count(5) == 139 - 13
+    told = {phase.name: phase.count for phase in summarise_run(run).phases}
+    assert told["validate"] == 14
+    assert run.manifest.model.probe_notes == ()
+
+
+def test_models_are_not_looked_for_without_end_and_it_is_said(run_script):
+    # Each of a class of its own, and gone after a step: none is ever found in time.
+    run = run_script(FOLDS.format(model='type("Of", (Net,), {})()', keep="", steps=1))
+    assert run.steps.height == 13
+    (note,) = run.manifest.model.probe_notes
+    assert "no call of a model was found in 8 searches" in note
+
+
 def test_where_no_step_is_found_the_first_line_says_what_to_do(run_script):
     run = run_script("print('nothing to see')")
     first = text_of(run).splitlines()[0]

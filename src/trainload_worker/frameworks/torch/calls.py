@@ -1,7 +1,7 @@
 """Sees the calls of the models that a program trains, from outside of them; reads no value.
 
-Models are found through the parameters that the optimizer steps, once, when that has stepped for
-the first time. From then on the class of each model called from outside of others has a `__call__`
+Models are found through the parameters that the optimizer steps, when that has stepped for the first
+time: among the classes seen so far, else among all objects of the process. From then on the class of each model called from outside of others has a `__call__`
 of ours; no module has a hook, so that what the program saves or copies is what it would be without
 us. Inside a compiled region nothing is left of it.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import types
 import weakref
+from time import monotonic
 from typing import Any, Callable, Iterable
 
 import torch
@@ -19,8 +20,12 @@ from torch.compiler import is_dynamo_compiling
 from trainload_worker.frameworks.torch.parents import known_parents
 from trainload_worker.process.allocator import let_go_slowly
 
-MOST_LOOKS = 8
-"""Searches for models in one program: each goes once through all objects of the process."""
+MOST_VAIN = 8
+"""Searches in a row that found no model which was called; then none is looked for any more."""
+FREE_LOOKS = 8
+"""Searches through all objects of the process that may take as long as they will."""
+LOOKING_SHARE = 0.01
+"""Of the time since the first search, what all of them may take before another is begun."""
 
 OnCall = Callable[[Any, Any, Any], bool]
 """Takes the model, its positional and its named arguments, before the call; whether its return is
@@ -35,6 +40,9 @@ class _State:
         self.finding = False
         self.models: dict[int, Any] = {}
         self.trained: dict[int, Any] = {}
+        self.stepped: set[int] = set()
+        """While a model is looked for among classes that are covered: the parameters it must have
+        all of."""
         self.on_call = on_call
         self.on_return = on_return
 
@@ -42,7 +50,10 @@ class _State:
         """While models are looked for: whether this one, called from outside of others, is one."""
         key = id(module)
         found = self.trained.get(key)
-        if found is None or found() is not module:
+        if self.stepped:
+            if not self.stepped.issubset(_all_parameters(module)):
+                return False
+        elif found is None or found() is not module:
             return False
         self.models[key] = weakref.ref(module, lambda _: self.models.pop(key, None))
         return True
@@ -58,41 +69,78 @@ class ModelCalls:
     def __init__(self, on_call: OnCall, on_return: Callable[[], None]) -> None:
         self._state = _State(on_call, on_return)
         self._covered: dict[type, tuple[Any, Any]] = {}
-        self.looks = 0
-        """How often models were looked for."""
+        self.vain = 0
+        """Searches in a row that found nothing."""
+        self.refusal: str | None = None
+        """Why models were not looked for, where that was so."""
+        self._looks = 0
+        self._spent_s = 0.0
+        self._first_s = 0.0
 
     @property
     def finding(self) -> bool:
         """Whether models are being looked for in the calls of this step."""
         return self._state.finding
 
-    def look(self, optimizer: Any) -> None:
-        """Looks for the models that hold an optimizer's parameters; without one, any trained."""
-        if self.looks >= MOST_LOOKS:
+    def look(self, optimizer: Any, *, near: bool = False) -> None:
+        """Looks for the models that hold an optimizer's parameters; without one, any trained.
+
+        `near`: for one model alone, of a class that is covered already; costs next to nothing.
+        """
+        state, parameters = self._state, _parameters_of(optimizer)
+        if near and self._covered and parameters:
+            state.models.clear()
+            state.trained, state.stepped, state.finding = {}, parameters, True
             return
-        self.looks += 1
-        state = self._state
-        trained = _find_trained(_parameters_of(optimizer))
+        begin_s = monotonic()
+        self._refuse(begin_s)
+        if self.refusal is not None:
+            return
+        trained = _find_trained(parameters)
         state.models.clear()
         state.trained = {id(module): weakref.ref(module) for module in trained}
         state.finding = True
         for kind in {type(module) for module in trained}:
             self._cover(kind)
+        self._looks += 1
+        self._first_s = self._first_s or begin_s
+        self._spent_s += monotonic() - begin_s
 
-    def settle(self) -> None:
-        """Ends the search: only classes of the models that were called stay covered."""
+    def _refuse(self, now_s: float) -> None:
+        late = self._spent_s > LOOKING_SHARE * (now_s - self._first_s)
+        if self.vain >= MOST_VAIN:
+            self.refusal = f"no call of a model was found in {MOST_VAIN} searches"
+        elif self._looks >= FREE_LOOKS and late:
+            self.refusal = "new models come faster than they can be looked for"
+        else:
+            self.refusal = None
+
+    def settle(self) -> bool:
+        """Ends the search; whether it is over: a near one that found none is to be a wide one.
+
+        Only classes of the models that were called stay covered.
+        """
         state = self._state
+        near, state.stepped = bool(state.stepped), set()
         state.finding = False
         state.trained = {}
         models = [found() for found in list(state.models.values())]
         kept = {type(model) for model in models if model is not None}
-        for kind in [kind for kind in self._covered if kind not in kept]:
-            self._uncover(kind)
+        if near and not kept:
+            return False
+        self.vain = 0 if kept else self.vain + 1
+        self._keep(kept)
+        return True
 
     def end(self) -> None:
         """Leaves every class as it was found."""
         self._state.models.clear()
-        self.settle()
+        self._state.finding = False
+        self._keep(set())
+
+    def _keep(self, kinds: set[type]) -> None:
+        for kind in [kind for kind in self._covered if kind not in kinds]:
+            self._uncover(kind)
 
     def _cover(self, kind: type) -> None:
         if kind in self._covered:
@@ -170,6 +218,17 @@ def _with_parents(holders: Iterable[Any], every: Iterable[Any]) -> list[Any]:
             found[id(module)] = module
             left += parents.get(id(module), ())
     return list(found.values())
+
+
+def _all_parameters(module: Any) -> Iterable[int]:
+    left, seen = [module], {id(module)}
+    while left:
+        part = left.pop()
+        yield from map(id, _own_parameters(part))
+        for inner in (vars(part).get("_modules") or {}).values():
+            if inner is not None and id(inner) not in seen:
+                seen.add(id(inner))
+                left.append(inner)
 
 
 def _own_parameters(module: Any) -> list[Any]:

@@ -50,6 +50,8 @@ class ContentWatcher:
         call was seen or while this is restless."""
         self._silent = 0
         """Steps in a row of which no call was seen."""
+        self._refusals: set[str] = set()
+        """Those that were told."""
 
     def attach(self) -> None:
         """Begins to see backward passes and files; models once an optimizer has stepped."""
@@ -74,7 +76,7 @@ class ContentWatcher:
     def expect(self, optimizer: Any) -> None:
         """This optimizer has ended a step, maybe as the first after another."""
         if id(optimizer) != self._optimizer_of_calls:
-            self._guard(self._look_for)(optimizer)
+            self._guard(self._look_for)(optimizer, near=True)
 
     def forget(self) -> None:
         """An optimizer that ends no step has used what was computed since the last one."""
@@ -88,20 +90,26 @@ class ContentWatcher:
         self.content.take()
         self._look_for(optimizer)
 
-    def _look_for(self, optimizer: Any) -> None:
+    def _look_for(self, optimizer: Any, near: bool = False) -> None:
         self._optimizer_of_calls = id(optimizer)
         self.content.repeats = isinstance(optimizer, torch.optim.LBFGS)
-        self._calls.look(optimizer)
+        self._calls.look(optimizer, near=near)
         self.restless = self._calls.finding
+        refusal = self._calls.refusal
+        if refusal is not None and refusal not in self._refusals:
+            self._refusals.add(refusal)
+            words = f"examples and validation of some steps are missing: {refusal}"
+            self._events.write(ProbeNote(words, t_s=monotonic()))
 
     def _search(self, optimizer: Any, content: Content) -> None:
         """Looks for models anew, ever more seldom: one may be gone, or another training begun."""
         if self.restless:
-            self._calls.settle()
             self.restless = False
+            if not self._calls.settle():
+                self._look_for(optimizer)
             return
         self._silent = self._silent + 1 if content[0] is None else 0
-        if self._silent >= 1 << self._calls.looks:
+        if self._silent >= 2 << self._calls.vain:
             self._silent = 0
             self._look_for(optimizer)
 
@@ -167,11 +175,11 @@ class ContentWatcher:
     def _guard(self, work: Callable[..., None]) -> Callable[..., None]:
         """The same work, but an error ends what this sees and not the program."""
 
-        def guarded(*args: Any) -> None:
+        def guarded(*args: Any, **kwargs: Any) -> None:
             if self._off:
                 return
             try:
-                work(*args)
+                work(*args, **kwargs)
             except Exception as error:  # noqa: BLE001 - the user's training comes first
                 self._end_with(error)
 
