@@ -304,6 +304,12 @@ def test_each_of_many_folds_is_seen(run_script):
     assert run.manifest.model.probe_notes == ()
 
 
+def test_optimizers_that_live_on_lead_one_after_the_other(run_script):
+    run = run_script(FOLDS.format(model="Net()", keep="kept.append(optimizer)", steps=10))
+    assert run.steps.height == 9 + 13 * 7
+    assert run.steps["examples"].null_count() == 13
+
+
 def test_models_are_not_looked_for_without_end_and_it_is_said(run_script):
     # Each of a class of its own, and gone after a step: none is ever found in time.
     run = run_script(FOLDS.format(model='type("Of", (Net,), {})()', keep="", steps=1))
