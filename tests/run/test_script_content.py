@@ -177,6 +177,43 @@ def test_phases_are_told_apart_and_what_is_saved_is_the_program_s_own(run_script
     assert "validate" in text and "checkpoint" in text and "examples/s (of the median step)" in text
 
 
+AVERAGED = """
+    import copy
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    average, teacher = {average}, copy.deepcopy(model).eval()
+    called = {called}
+    for step in range(1, 31):
+        with torch.no_grad():
+            aim = teacher(torch.ones(3, 4))
+        optimizer.zero_grad()
+        (called(torch.ones(5, 4)).mean() - aim.mean()).square().backward()
+        optimizer.step()
+        if step % 10 == 0:
+            average.eval()
+            with torch.no_grad():
+                for _ in range(3):
+                    average(torch.ones(7, 4))
+"""
+
+
+@pytest.mark.parametrize(
+    ("average", "called"),
+    [
+        ("copy.deepcopy(model)", "model"),
+        ("torch.optim.swa_utils.AveragedModel(model)", "model"),
+        ("torch.optim.swa_utils.AveragedModel(model)", "torch.compile(model, backend='eager')"),
+    ],
+)
+def test_validation_by_an_average_is_a_phase_and_a_teacher_in_each_step_is_none(
+    run_script, average, called
+):
+    run = run_script(AVERAGED.format(average=average, called=called))
+    told = {phase.name: phase.count for phase in summarise_run(run).phases}
+    assert (told["prepare"], told["validate"]) == (1, 3)
+    assert run.steps["examples"].to_list() == [5] * 29
+
+
 HAND_WRITTEN = """
     torch.manual_seed(0)
     model = torch.nn.Linear(4, 1)

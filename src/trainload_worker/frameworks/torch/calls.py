@@ -1,9 +1,10 @@
 """Sees the calls of the models that a program trains, from outside of them; reads no value.
 
-Models are found through the parameters that the optimizer steps, when that has stepped for the first
-time: among the classes seen so far, else among all objects of the process. From then on the class of each model called from outside of others has a `__call__`
-of ours; no module has a hook, so that what the program saves or copies is what it would be without
-us. Inside a compiled region nothing is left of it.
+Models are found through the parameters that the optimizer steps, when that has stepped for the
+first time: among the classes seen so far, else among all objects of the process. From then on the
+class of each model called from outside of others has a `__call__` of ours; no module has a hook, so
+that what the program saves or copies is what it would be without us. Inside a compiled region
+nothing is left of it.
 """
 
 from __future__ import annotations
@@ -27,15 +28,23 @@ FREE_LOOKS = 8
 LOOKING_SHARE = 0.01
 """Of the time since the first search, what all of them may take before another is begun."""
 
+_AVERAGED = torch.optim.swa_utils.AveragedModel
 OnCall = Callable[[Any, Any, Any], bool]
 """Takes the model, its positional and its named arguments, before the call; whether its return is
 to be told of."""
 
 
+def _unheeded(_copy: Any) -> bool:
+    """Stands where nobody asks for copies."""
+    return False
+
+
 class _State:
     """What the covered classes look at."""
 
-    def __init__(self, on_call: OnCall, on_return: Callable[[], None]) -> None:
+    def __init__(
+        self, on_call: OnCall, on_return: Callable[[], None], on_copy: Callable[[Any], bool]
+    ) -> None:
         self.inside = False
         self.finding = False
         self.models: dict[int, Any] = {}
@@ -44,6 +53,7 @@ class _State:
         """While a model is looked for among classes that are covered: the parameters it must have
         all of."""
         self.on_call = on_call
+        self.on_copy = on_copy
         self.on_return = on_return
 
     def adopt(self, module: Any) -> bool:
@@ -64,10 +74,18 @@ class _State:
 
 
 class ModelCalls:
-    """Tells of each call of a trained model; calls inside of another model's are that one's."""
+    """Tells of each call of a trained model; calls inside of another model's are that one's.
 
-    def __init__(self, on_call: OnCall, on_return: Callable[[], None]) -> None:
-        self._state = _State(on_call, on_return)
+    `on_copy` is told of others' calls in evaluation mode: of a trained model's class, or averages.
+    """
+
+    def __init__(
+        self,
+        on_call: OnCall,
+        on_return: Callable[[], None],
+        on_copy: Callable[[Any], bool] = _unheeded,
+    ) -> None:
+        self._state = _State(on_call, on_return, on_copy)
         self._covered: dict[type, tuple[Any, Any]] = {}
         self.vain = 0
         """Searches in a row that found nothing."""
@@ -129,6 +147,9 @@ class ModelCalls:
         if near and not kept:
             return False
         self.vain = 0 if kept else self.vain + 1
+        if kept:
+            self._cover(_AVERAGED)
+            kept.add(_AVERAGED)
         self._keep(kept)
         return True
 
@@ -150,15 +171,14 @@ class ModelCalls:
         def call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
             # The compiler first: it must read nothing of ours, or it would compile anew when that
             # changes.
-            if (
-                is_dynamo_compiling()
-                or state.inside
-                or not (id(module) in state.models or (state.finding and state.adopt(module)))
-            ):
+            if is_dynamo_compiling() or state.inside:
+                return inherited(module, *args, **kwargs)
+            trained = id(module) in state.models or (state.finding and state.adopt(module))
+            if not trained and (state.finding or getattr(module, "training", True)):
                 return inherited(module, *args, **kwargs)
             state.inside, awaited = True, False
             try:
-                awaited = state.on_call(module, args, kwargs)
+                awaited = state.on_call(module, args, kwargs) if trained else state.on_copy(module)
                 return inherited(module, *args, **kwargs)
             finally:
                 state.inside = False

@@ -24,16 +24,16 @@ set_compiler: Callable[[Any], Any] = getattr(_doors, "set_eval_frame", _no_door)
 
 def hide_from_compiler(functions: Iterable[Any]) -> None:
     """Has the compiler run these as they are; what they call it reads, unless they stop it."""
-    for function in functions:
-        try:
+    try:
+        for function in functions:
             if hasattr(_doors, "skip_code"):
                 _doors.skip_code(function.__code__)
             else:
                 skip, usual = _doors._FrameAction.SKIP, _doors._FrameAction.DEFAULT
                 plan = _doors._FrameExecStrategy(skip, usual)
                 _doors.set_code_exec_strategy(function.__code__, plan)
-        except (AttributeError, TypeError):
-            return
+    except (AttributeError, TypeError):
+        return
 
 
 def interrupting_compiler(function: Any) -> Any:

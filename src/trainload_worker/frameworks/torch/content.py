@@ -36,7 +36,7 @@ class StepContent:
     with `shape` and `dtype` themselves and take `like` for `called` where both are the same.
     """
 
-    __slots__ = ("called", "dtype", "like", "loss", "repeats", "shape", "summed")
+    __slots__ = ("called", "dtype", "like", "loss", "repeats", "shape", "steps", "summed")
 
     def __init__(self) -> None:
         self.called: _Called = NOTHING
@@ -45,6 +45,8 @@ class StepContent:
         self.loss: float | StepLoss | None = None
         self.repeats = False
         """Whether the optimizer repeats the backward pass for one step: only the first counts."""
+        self.steps = 0
+        """That were taken so far."""
         self.shape: Any = None
         self.dtype: Any = None
         self.like: _Called = NOTHING
@@ -88,6 +90,7 @@ class StepContent:
 
         The loss is the sum over its backward passes, as gradients add up.
         """
+        self.steps += 1
         summed, loss = self.summed, self.loss
         if summed is None:
             if self.called is NOTHING:

@@ -20,6 +20,9 @@ from trainload_worker.frameworks.torch.script_phases import ScriptPhases
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.events import ProbeNote
 
+MOST_COPIES = 100
+"""Copies of models that are kept in mind."""
+
 
 class ContentWatcher:
     """Follows a program from `attach` to `detach`; whoever ends a step takes its `content`.
@@ -38,9 +41,13 @@ class ContentWatcher:
         self.content = StepContent()
         """Of the step that is under way; empty once something has gone wrong."""
         self._phases = ScriptPhases(events)
-        self._calls = ModelCalls(self._on_call, self._phases.note_return)
+        self._calls = ModelCalls(self._on_call, self._phases.note_return, self._on_copy)
         self._passes = BackwardPasses(self._before_pass, after)
         self._off = False
+        self._copies: dict[int, tuple[int, bool]] = {}
+        """Copies of models by id: in which step one was called last, and whether that validates."""
+        self._settled = 0
+        """The step in which models were found last."""
         self._trains_in_training_mode = False
         self._optimizer_of_calls: int | None = None
         self.restless = False
@@ -81,6 +88,7 @@ class ContentWatcher:
     def forget(self) -> None:
         """An optimizer that ends no step has used what was computed since the last one."""
         self.content.take()
+        self.content.steps -= 1
 
     def look_for_writers(self) -> None:
         """Now and then: the program may have loaded what it saves with."""
@@ -107,6 +115,8 @@ class ContentWatcher:
             self.restless = False
             if not self._calls.settle():
                 self._look_for(optimizer)
+            self._copies.clear()
+            self._settled = self.content.steps
             return
         self._silent = self._silent + 1 if content[0] is None else 0
         if self._silent >= 2 << self._calls.vain:
@@ -142,6 +152,25 @@ class ContentWatcher:
             if not training:
                 self._phases.note_validation()
             return self._phases.open is not None
+        except Exception as error:  # noqa: BLE001 - as above
+            self._end_with(error)
+            return False
+
+    def _on_copy(self, model: Any) -> bool:
+        """Whether a copy's call validates: not that of a teacher, which is called in every step."""
+        if self._off or is_grad_enabled():
+            return False
+        try:
+            step, key = self.content.steps, id(model)
+            last, validates = self._copies.get(key, (self._settled, False))
+            if step != last:
+                validates = step > last + 1
+            if len(self._copies) >= MOST_COPIES:
+                self._copies.clear()
+            self._copies[key] = (step, validates)
+            if validates:
+                self._phases.note_validation()
+            return validates
         except Exception as error:  # noqa: BLE001 - as above
             self._end_with(error)
             return False
