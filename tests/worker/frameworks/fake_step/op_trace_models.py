@@ -260,6 +260,16 @@ def older(batch):
     return model, lambda: (model(inputs.type(kind)) - target - kind([1.0])).square().sum()
 
 
+def sparse(batch):
+    model, inputs = nn.Linear(10, 10), torch.eye(batch).to_sparse()
+    return model, lambda: torch.sparse.mm(inputs, model(torch.ones(batch, 10))).sum()
+
+
+def scripted(batch):
+    model, inputs = torch.jit.script(nn.Linear(10, 10)), torch.randn(batch, 10)
+    return model, lambda: model(inputs).sum()
+
+
 def checked(batch):
     """torch.distributions looks whether its numbers are what they must be."""
     model, inputs = nn.Linear(10, 10), torch.randn(batch, 10)

@@ -70,6 +70,8 @@ FP16_ON_CPU = {"function": "perceptron", "target": "cpu", "precision": "fp16"}
 PROBLEMS = {
     "branches": "op_trace_models.py line {line}: the step branches on the value of a tensor",
     "written_over": "line {line}: the step branches on the value of a tensor",
+    "sparse": "tensors of layout torch.sparse_coo cannot be traced: use dense ones",
+    "scripted": "scripted modules (torch.jit.script) cannot be traced",
     "custom": "op_trace_tests.twice.default has no fake implementation",
     "never_ends": "no 2 steps within 1 s (--limit-s); 0 were seen",
     "gives_nothing": "the loss function gives nothing",
@@ -308,6 +310,8 @@ def test_packed_sequences_have_the_places_of_their_lengths(folder: Path) -> None
 def test_operations_without_a_rule_of_torch_s_have_one_here(folder: Path) -> None:
     alpha = named(folder, "aligned", "_ctc_loss")[0].outputs[1]
     assert alpha.shape == (4, 50, 2 * 6 + 1)
+    if not hasattr(torch, "_grouped_mm"):
+        pytest.skip("this torch has no products of groups")
     products = named(folder, "experts", "_grouped_mm")
     shapes = [e.outputs[0].shape for e in products if e.step == 1]
     assert shapes == [(32, 24), (4, 16, 24)]

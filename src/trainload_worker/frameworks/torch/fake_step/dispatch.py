@@ -12,6 +12,7 @@ from typing import Any, Callable
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from trainload_worker.errors import FrameworkError
 from trainload_worker.frameworks.torch.fake_step.answers import SPECIAL, pass_answer, reshape
 from trainload_worker.frameworks.torch.fake_step.arguments import (
     META,
@@ -175,6 +176,10 @@ class FakeDispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is not typ
         fake = isinstance(tensor, FakeTensor)
         if (fake and tensor.form.on_cuda == self.on_cuda) or not tensor.dim():
             return tensor
+        if tensor.layout is not torch.strided:
+            raise FrameworkError(
+                f"tensors of layout {tensor.layout} cannot be traced: use dense ones"
+            )
         whole = tensor.store if fake else tensor.untyped_storage()
         place = id(whole) if fake else whole._cdata
         if place not in self._adopted:

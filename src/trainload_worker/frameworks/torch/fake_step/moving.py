@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterator
 
 import torch
 
+from trainload_worker.errors import FrameworkError
 from trainload_worker.frameworks.torch.fake_step.masks import read_mask
 from trainload_worker.frameworks.torch.fake_step.tensors import FakeTensor, form_of
 from trainload_worker.frameworks.torch.fake_step.trace import Tracer
@@ -100,6 +101,10 @@ def keep_identities() -> None:
         nonlocal depth
         if depth:
             return plain(self, convert, *args, **kwargs)
+        if any(isinstance(module, torch.jit.ScriptModule) for module in self.modules()):
+            raise FrameworkError(
+                "scripted modules (torch.jit.script) cannot be traced: give the model itself"
+            )
         # With the tensor itself: a module that several hold is moved again, what it had in
         # between is freed, and another tensor may get its `id`.
         known: dict[int, tuple[Any, Any]] = {}
