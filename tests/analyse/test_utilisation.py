@@ -123,7 +123,9 @@ def manifest_on(machine, threads=2):
     resolved = SimpleNamespace(
         cores=setting.cores, threads=setting.threads, accelerators=setting.accelerators
     )
-    return SimpleNamespace(machine=machine, setting=SimpleNamespace(resolved=resolved))
+    return SimpleNamespace(
+        machine=machine, setting=SimpleNamespace(obtained=None, resolved=resolved)
+    )
 
 
 def test_a_run_is_held_to_what_its_machine_was_measured_to_reach(limits):

@@ -114,6 +114,7 @@ def test_what_torch_says_of_a_window_is_not_the_script_s(tmp_path):
         "before the profiling started, profiler results will not include the deallocation event\n"
     )
     place = Place()
-    text = f"import sys\nsys.stderr.write({'before' + chr(10) + words + 'after CPUAllocator'!r})\n"
+    told = f"before\n{words}[rank 1] {words}after CPUAllocator"
+    text = f"import sys\nsys.stderr.write({told!r})\n"
     _, log = run(place, tmp_path, text)
     assert log == place.told["stderr"] == b"before\nafter CPUAllocator"

@@ -28,7 +28,9 @@ _MUCH_BYTES = 1 << 10
 """A terminal's buffer holds 4 KiB: after this much the next look comes at once."""
 _LAST_S = 5.0
 """How long the last words may take to be written where nobody reads them."""
-_WINDOWS_WORDS = re.compile(rb"\[W[^\]\n]*CPUAllocator\.cpp:\d+\] Memory block of unknown [^\n]*\n")
+_WINDOWS_WORDS = re.compile(
+    rb"(?:\[rank \d+\] )?\[W[^\]\n]*CPUAllocator\.cpp:\d+\] Memory block of unknown [^\n]*\n"
+)
 """What torch says in a window that watches memory; without us the script would not print it."""
 
 
