@@ -11,6 +11,7 @@ from trainload.analyse import RunSummary
 from trainload.analyse.attribution.types import RankLayers
 from trainload.report.layers.wording import ordered_parts
 from trainload.report.wording import clean_text
+from trainload_worker.protocol.events import COMPILE, RECOMPILE
 
 MOST_SHARES = 6
 LEAST_SHARE = 0.02
@@ -42,7 +43,7 @@ _PHASES: Mapping[str, tuple[str, str]] = {
     "checkpoint": ("saving", "bright_blue"),
     "save": ("saving", "bright_blue"),
 }
-_WITHIN = ("compile", "recompile")
+_WITHIN = (COMPILE, RECOMPILE)
 """Phases that lie within the training or the preparation."""
 
 
