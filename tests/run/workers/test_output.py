@@ -108,13 +108,26 @@ def test_no_descriptor_is_left(tmp_path):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_what_torch_says_of_a_window_is_not_the_script_s(tmp_path):
-    words = (
-        "[W1118 05:33:45.14 CPUAllocator.cpp:245] Memory block of unknown size was allocated "
-        "before the profiling started, profiler results will not include the deallocation event\n"
-    )
+WINDOWS_WORDS = (
+    "[W1118 05:33:45.14 CPUAllocator.cpp:245] Memory block of unknown size was allocated "
+    "before the profiling started, profiler results will not include the deallocation event\n"
+)
+
+
+@pytest.mark.parametrize("mark", ["", "[rank 1] ", "[rank0]:", "[rank 1] [rank1]:"])
+def test_what_torch_says_of_a_window_is_not_the_script_s(tmp_path, mark):
     place = Place()
-    told = f"before\n{words}[rank 1] {words}after CPUAllocator"
-    text = f"import sys\nsys.stderr.write({told!r})\n"
-    _, log = run(place, tmp_path, text)
+    told = f"before\n{mark}{WINDOWS_WORDS}after CPUAllocator"
+    _, log = run(place, tmp_path, f"import sys\nsys.stderr.write({told!r})\n")
     assert log == place.told["stderr"] == b"before\nafter CPUAllocator"
+
+
+@pytest.mark.parametrize("cut", [4, 9, 30, 60, 120])
+def test_words_that_come_in_two_parts_are_left_out_and_others_come_whole(tmp_path, cut):
+    others = "[W1118 05:33:45.14 socket.cpp:767] The client socket has failed"
+    words = f"[rank0]:{WINDOWS_WORDS}"
+    parts = ["before\n" + words[: 8 + cut], words[8 + cut :] + others[:cut], others[cut:]]
+    text = f"import sys, time\nfor part in {parts!r}:\n    print(part, end=''); time.sleep(0.2)\n"
+    place = Place()
+    _, log = run(place, tmp_path, text)
+    assert log == place.told["stdout"] == b"before\n" + others.encode()

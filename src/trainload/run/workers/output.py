@@ -28,10 +28,12 @@ _MUCH_BYTES = 1 << 10
 """A terminal's buffer holds 4 KiB: after this much the next look comes at once."""
 _LAST_S = 5.0
 """How long the last words may take to be written where nobody reads them."""
-_WINDOWS_WORDS = re.compile(
-    rb"(?:\[rank \d+\] )?\[W[^\]\n]*CPUAllocator\.cpp:\d+\] Memory block of unknown [^\n]*\n"
-)
+_WARNING = rb"(?:\[rank \d+\] )?(?:\[rank\d+\]:)?\[W\d[^\]\n]*"
+"""How torch begins one, in a process group too, and with our mark of a rank before it."""
+_WINDOWS_WORDS = re.compile(_WARNING + rb"CPUAllocator\.cpp:\d+\] Memory block of unknown [^\n]*\n")
 """What torch says in a window that watches memory; without us the script would not print it."""
+_BEGUN = re.compile(_WARNING + rb"(?:\] Memory [^\n]*)?")
+"""A line without its end that may become one of those."""
 
 
 class Echo(Protocol):
@@ -63,6 +65,7 @@ class ScriptOutput:
         self._log: FileIO | None = log_path.open("ab", buffering=0)
         self.stdout, ours = _open_channel(echo, "stdout")
         self._channels: dict[int, Stream] = {ours: "stdout"}
+        self._begun: dict[Stream, bytes] = {"stdout": b"", "stderr": b""}
         self.stderr = self.stdout
         if echo is not None and not echo.is_one_place():
             self.stderr, ours = _open_channel(echo, "stderr")
@@ -103,6 +106,9 @@ class ScriptOutput:
                     break
                 if not ended and passed < _MUCH_BYTES:
                     time.sleep(_PAUSE_S)
+            for stream, rest in self._begun.items():
+                if rest:
+                    self._hand_on(stream, rest)
         finally:
             self._close()
 
@@ -125,8 +131,16 @@ class ScriptOutput:
         return passed
 
     def _keep(self, stream: Stream, data: bytes) -> None:
+        data = self._begun[stream] + data
+        last = data.rfind(b"\n") + 1
+        end = last if _BEGUN.fullmatch(data, last) else len(data)
+        data, self._begun[stream] = data[:end], data[end:]
         if b"CPUAllocator" in data:
             data = _WINDOWS_WORDS.sub(b"", data)
+        if data:
+            self._hand_on(stream, data)
+
+    def _hand_on(self, stream: Stream, data: bytes) -> None:
         self._write_log(data)
         if self._echo is None:
             return
