@@ -109,7 +109,7 @@ def test_two_processes_of_torchrun_leave_one_record(tmp_path):
     script.write_text(
         textwrap.dedent(
             """
-            import sys
+            import sys, time
             import torch, trainload
             import torch.distributed as dist
             dist.init_process_group("gloo")
@@ -123,6 +123,7 @@ def test_two_processes_of_torchrun_leave_one_record(tmp_path):
                     optimizer.step()
             dist.barrier()
             dist.destroy_process_group()
+            time.sleep(0.5)  # gloo's thread lets go of the last exchange
             """
         )
     )

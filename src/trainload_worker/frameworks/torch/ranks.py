@@ -9,6 +9,7 @@ are ranks.
 from __future__ import annotations
 
 import gc
+import time
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -20,6 +21,9 @@ from trainload_worker.protocol.spec import RankSpec
 
 _PATIENCE = timedelta(days=1)
 """The launcher ends ranks whose peer has gone; one that saves or decodes for long has not."""
+_LET_GO_S = 0.1
+"""gloo's threads let go of the last exchange a moment later; once the interpreter has begun to end
+that aborts the process."""
 Rows = TypeVar("Rows")
 
 
@@ -70,6 +74,7 @@ class Ranks:
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         distributed.destroy_process_group()
+        time.sleep(_LET_GO_S)
 
 
 class Mean:
