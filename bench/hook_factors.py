@@ -5,8 +5,9 @@
 The four places that a watched step passes through are switched on and off at random for each of
 many short turns, and a regression over the turns says what each adds to a step: the model's call,
 the backward pass, the optimizer's hook of the step's probe (with its flushes), and that of the
-layers' probe, after one window was traced. What a window leaves behind for good is not seen here:
-that is for layers_turns.py to tell. Needs numpy.
+layers' probe, after one window was traced. Every step is seen here, as none is let pass for being
+short; what a window leaves behind for good is not: that is for layers_turns.py to tell. Needs
+numpy.
 """
 
 import argparse
@@ -35,6 +36,7 @@ class Watched:
         from outside_case import make
 
         from trainload_worker.frameworks.torch.layers import LayerProbe
+        from trainload_worker.frameworks.torch.optimizer_steps import optimizer_steps
         from trainload_worker.frameworks.torch.probe import StepProbe
         from trainload_worker.process.events import EventWriter
         from trainload_worker.protocol.spec import LayersSpec
@@ -45,7 +47,7 @@ class Watched:
         self.train(30)
         folder = tempfile.mkdtemp()
         events = EventWriter(str(Path(folder) / "events.jsonl"))
-        steps = StepProbe(events)
+        steps = StepProbe(events, rests=False)
         steps.attach()
         # The first window comes whatever it costs, a second never.
         LayerProbe(events, LayersSpec(1e-9, folder, "window-{index}.json")).attach()
@@ -54,7 +56,8 @@ class Watched:
         steps._watcher._calls.looks = 1 << 10
         self._call.append(kind.__dict__.get("__call__"))
         self._backward.append(torch.autograd.backward)
-        self._hooks = list(optimizers._global_optimizer_post_hooks.items())
+        self._hooks = dict(optimizers._global_optimizer_post_hooks)
+        self._steps, self._followers = optimizer_steps, optimizer_steps._followers
 
     def switch(self, call: bool, backward: bool, hook: bool, layers: bool) -> None:
         """Each place as asked for."""
@@ -65,9 +68,11 @@ class Watched:
         else:
             kind.__call__ = self._call[call]
         torch.autograd.backward = self._backward[backward]
+        asked = zip(self._followers, (hook, layers), strict=True)
+        self._steps._followers = tuple(follower for follower, on in asked if on)
         hooks = optimizers._global_optimizer_post_hooks
         hooks.clear()
-        hooks.update(pair for pair, on in zip(self._hooks, (hook, layers), strict=True) if on)
+        hooks.update(self._hooks if hook or layers else {})
 
     def train(self, count: int) -> float:
         """Seconds that so many steps take."""

@@ -5,7 +5,8 @@
 A process with the probe and one without, alternating; a model of three small layers, so that the
 probe's own time is as large a share as it can be. With --modules N the model has N modules, blocks
 in a model of the script's own, and with --layers layers are watched too: one window is traced
-before the clock starts, none after. On the CPU each process counts its own processor time: others
+before the clock starts, none after. With --rests short steps are let pass as on a GPU, without it
+all are seen. On the CPU each process counts its own processor time: others
 may use the machine too. Prints the median over the rounds of the difference.
 """
 
@@ -28,6 +29,7 @@ def main() -> None:
     parser.add_argument(
         "--layers", action="store_true", help="watch layers too, outside of windows"
     )
+    parser.add_argument("--rests", action="store_true", help="let short steps pass unseen")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--child", choices=("plain", "probe"))
     options = parser.parse_args()
@@ -39,6 +41,7 @@ def main() -> None:
         for kind in random.sample(("plain", "probe"), 2):
             words = ["--device", options.device, "--steps", str(options.steps), "--child", kind]
             words += ["--modules", str(options.modules), *["--layers"] * options.layers]
+            words += ["--rests"] * options.rests
             command = [sys.executable, __file__, *words]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             found[kind].append(float(done.stdout))
@@ -105,7 +108,7 @@ def step_s(options: argparse.Namespace, *, probed: bool) -> float:
     with tempfile.TemporaryDirectory() as folder:
         if probed:
             events = EventWriter(str(Path(folder) / "events.jsonl"))
-            StepProbe(events).attach()
+            StepProbe(events, rests=options.rests).attach()
             if options.layers:
                 # The first window comes whatever it costs, a second never.
                 LayerProbe(events, LayersSpec(1e-9, folder, "window-{index}.json")).attach()

@@ -32,7 +32,7 @@ def main() -> None:
         while time.monotonic() < end_s:
             seconds = {"P": 0.0, "W": 0.0}
             for kind in random.choice(("PWWP", "WPPW")):
-                probe = StepProbe(events)
+                probe = StepProbe(events, rests=False)
                 if kind == "W":
                     probe.attach()
                 loop.run(5)

@@ -42,7 +42,7 @@ class Bench:
         cases = layer_cases.GPU_CASES if device == "cuda" else layer_cases.CPU_CASES
         self.case = cases[case](device)
         self._events = EventWriter(os.path.join(folder, "events.jsonl"))
-        self._steps = StepProbe(self._events)
+        self._steps = StepProbe(self._events, rests=False)
         self._layers = LayerProbe(self._events, LayersSpec(1e-9, folder, "window-{index}.json"))
         self._use_up_early_windows()
 

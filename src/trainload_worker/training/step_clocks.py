@@ -44,6 +44,11 @@ class ReturnClock:
         batch.end_s.append(monotonic())
         batch.loss.append(ending if type(ending) is float else self._read(ending))
 
+    def mark_rested(self, begin_s: float, ends_s: list[float]) -> None:  # noqa: ARG002
+        """Takes steps that ended at these moments, and of which nothing more is known."""
+        self._batch.end_s.extend(ends_s)
+        self._batch.loss.extend([None] * len(ends_s))
+
     def collect(self, drain: bool) -> StepBatch:  # noqa: ARG002 - nothing is ever under way
         """All steps since the last call."""
         batch, self._batch = self._batch, StepBatch([], [])

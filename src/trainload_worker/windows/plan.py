@@ -130,6 +130,21 @@ class WindowPlan:
         self._now_s = now_s
         return True
 
+    def idle_until(self, now_s: float) -> float:
+        """Until when no window is due, whatever steps pass till then; the past where that is not
+        known. A wish of somebody who watches may wait that long."""
+        if self._wish:
+            return now_s
+        steps_left = self._idle_until_step - self._steps - 1
+        # Half of their time: steps may become shorter.
+        return max(self._idle_until_s, now_s + steps_left * (self.step_s or 0.0) / 2)
+
+    def pass_steps(self, count: int, now_s: float) -> None:
+        """Takes note of untraced steps that have passed within that time."""
+        self._steps += count
+        self._quiet_steps += count
+        self._now_s = now_s
+
     def note_window(self, begin_s: float, end_s: float, steps: int, size_bytes: int) -> float:
         """Takes note of a window's end; how much longer training took because of it."""
         self._after = []

@@ -97,12 +97,12 @@ def test_a_run_that_is_not_traced_shows_where_its_time_went(screens):
     assert "run it with --layers" in text
 
 
-def test_the_first_loss_of_a_script_is_the_first_that_was_seen(write_one, tmp_path):
-    for script, first in ((True, "in the first seen"), (False, "in the first")):
+def test_losses_of_a_script_are_those_that_were_seen(write_one, tmp_path):
+    for script, last in ((True, "last step seen"), (False, "last step")):
         run = open_run(write_one(tmp_path, script=script))
         summary = replace(summarise_run(run), first_loss=2.5, last_loss=0.5, final=None)
         costs = dict(first_screen(summary, run.manifest).costs)
-        assert costs["loss"] == f"0.5 in the last step, 2.5 {first}"
+        assert costs["loss"] == f"0.5 in the {last}, 2.5 in the first"
 
 
 def test_the_outcome_is_told_with_its_reason(screens):

@@ -81,7 +81,7 @@ def own_calls(work):
     return found
 
 
-@pytest.mark.parametrize(("layers", "most"), [(False, 7), (True, 9)])
+@pytest.mark.parametrize(("layers", "most"), [(False, 8), (True, 10)])
 @pytest.mark.parametrize("blocks", [1, 16])
 def test_a_step_calls_few_functions_however_many_modules(watch, blocks, layers, most):
     model, batches = Deep(blocks), [torch.randn(8, 4)] * 60

@@ -85,6 +85,28 @@ def test_most_steps_between_windows_are_passed_over():
     assert passed > 2500
 
 
+def test_steps_let_pass_for_a_while_come_before_the_next_window():
+    plan, now_s = WindowPlan(0.03), 100.0
+    for _ in range(FIRST_STEPS):
+        assert plan.idle_until(now_s) <= now_s  # the first is due whatever it costs
+        now_s += 0.002
+        shape = plan.count_step(now_s)
+    assert shape is not None
+    plan.note_window(now_s, now_s + 0.1, 3, 1000)
+    now_s += 0.1
+    while plan.idle_until(now_s) <= now_s:
+        now_s += 0.002
+        assert plan.count_step(now_s) is None
+    until_s = plan.idle_until(now_s)
+    # Two windows of 0.094 s at two thirds of 3 % of the time since the second step.
+    assert until_s == pytest.approx(100.002 + 2 * 0.094 / 0.02, abs=0.1)
+    steps = int((until_s - now_s) / 0.002)
+    plan.pass_steps(steps, until_s)
+    assert plan.step_s == pytest.approx(0.002, rel=0.01)
+    shapes = [plan.count_step(until_s + 0.002 * number) for number in range(1, 5)]
+    assert any(shape is not None for shape in shapes)
+
+
 def test_windows_thin_out_over_a_long_run():
     _, elapsed_s, windows = simulate(0.03, 0.05, 72_000, window_extra_s=0.01)
     assert elapsed_s > 3600

@@ -127,10 +127,10 @@ def render_rate(per_s: float | None, unit: str = "examples/s") -> str:
 def loss_row(summary: RunSummary, manifest: Manifest) -> Row:
     """The loss of a program, as its backward passes begin at; scores are its own to tell.
 
-    Of a program the very first step is not seen: it only starts the clock.
+    Of a program not every step is seen; the very first only starts the clock.
     """
     if summary.last_loss is None:
         return "loss", "not seen: no backward pass began at a single number"
     watched = isinstance(manifest.workload, RecordedScript | RecordedWatch)
-    first = f"{summary.first_loss:.4g} in the first{' seen' if watched else ''}"
-    return "loss", f"{summary.last_loss:.4g} in the last step, {first}"
+    last = f"{summary.last_loss:.4g} in the last step{' seen' if watched else ''}"
+    return "loss", f"{last}, {summary.first_loss:.4g} in the first"

@@ -36,6 +36,8 @@ class BackwardPasses:
         self._scaled: tuple[Any, Any] | None = None
         """What torch's scaler has made last, and of what."""
         self._undo: list[Callable[[], None]] = []
+        self._functions: tuple[Any, Any] | None = None
+        """Torch's own and ours, while this is attached."""
 
     def attach(self) -> None:
         """Begins to see them."""
@@ -44,9 +46,22 @@ class BackwardPasses:
 
     def detach(self) -> None:
         """Leaves both as they were; a program that put its own in place keeps it."""
+        self.rest()
+        self._functions = None
         while self._undo:
             self._undo.pop()()
         self._scaled = None
+
+    def rest(self) -> None:
+        """Sees none until `wake`."""
+        if self._functions is not None and torch.autograd.backward is self._functions[1]:
+            torch.autograd.backward = self._functions[0]
+
+    def wake(self) -> None:
+        """Sees them again, unless the program has put its own in place."""
+        self._scaled = None
+        if self._functions is not None and torch.autograd.backward is self._functions[0]:
+            torch.autograd.backward = self._functions[1]
 
     def _cover_backward(self) -> None:
         original, before = torch.autograd.backward, self._before
@@ -83,13 +98,9 @@ class BackwardPasses:
                     set_compiler(compiler)
             return result
 
-        def restore() -> None:
-            if torch.autograd.backward is backward:
-                torch.autograd.backward = original
-
         hide_from_compiler((backward,))
         torch.autograd.backward = backward
-        self._undo.append(restore)
+        self._functions = (original, backward)
 
     def _cover_scaler(self) -> None:
         scaler = torch.amp.GradScaler

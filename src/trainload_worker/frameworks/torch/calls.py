@@ -87,6 +87,8 @@ class ModelCalls:
     ) -> None:
         self._state = _State(on_call, on_return, on_copy)
         self._covered: dict[type, tuple[Any, Any]] = {}
+        self._uncovered: list[type] = []
+        """While it rests: the classes to be covered after it."""
         self.vain = 0
         """Searches in a row that found nothing."""
         self.refusal: str | None = None
@@ -153,8 +155,20 @@ class ModelCalls:
         self._keep(kept)
         return True
 
+    def rest(self) -> None:
+        """Sees no call until `wake`."""
+        self._uncovered = list(self._covered)
+        self._keep(set())
+
+    def wake(self) -> None:
+        """Sees the same classes again."""
+        for kind in self._uncovered:
+            self._cover(kind)
+        self._uncovered = []
+
     def end(self) -> None:
         """Leaves every class as it was found."""
+        self._uncovered = []
         self._state.models.clear()
         self._state.finding = False
         self._keep(set())

@@ -59,6 +59,23 @@ def add_loss(summed: float | StepLoss, scalar: Any) -> float | StepLoss:
     return summed + scalar.item() if scalar.is_cpu else StepLoss(scalar, summed)
 
 
+class _Rested:
+    """Steps of which the host alone tells the time; stands where a loss would."""
+
+    __slots__ = ("_begin_s", "ends_s")
+
+    def __init__(self, begin_s: float, ends_s: list[float]) -> None:
+        self._begin_s = begin_s
+        self.ends_s = ends_s
+
+    def spread(self, begin_s: float, end_s: float) -> list[float]:
+        """Their ends, at the same pace between two other moments."""
+        host_s = max(self.ends_s[-1] - self._begin_s, 1e-9)
+        pace = (end_s - begin_s) / host_s
+        spread_s = [begin_s + (one - self._begin_s) * pace for one in self.ends_s[:-1]]
+        return [*spread_s, end_s]
+
+
 class CudaStepClock:
     """Puts an event behind each step and turns finished ones into ends on the monotonic clock.
 
@@ -86,6 +103,15 @@ class CudaStepClock:
             loss = keep_loss(loss)
         self._pending.append((event, loss))
 
+    def mark_rested(self, begin_s: float, ends_s: list[float]) -> None:
+        """Notes steps that the host has given to the device since a moment, up to this one.
+
+        Between what the device tells of the first and the last they end at the host's pace.
+        """
+        event = self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True)
+        event.record(self._stream)
+        self._pending.append((event, _Rested(begin_s, ends_s)))
+
     def collect(self, drain: bool) -> StepBatch:
         """Steps whose event has passed; `drain` waits for all of them."""
         if drain:
@@ -93,7 +119,7 @@ class CudaStepClock:
         done = [self._pending.popleft() for _ in range(self._count_done())]
         batch = StepBatch([], [])
         if done:
-            batch = StepBatch(self._ends_s([event for event, _ in done]), self._losses(done))
+            batch = StepBatch(self._ends_s(done), self._losses(done))
         if drain:
             self._set_anchor()
         return batch
@@ -110,23 +136,31 @@ class CudaStepClock:
                 high = middle
         return low
 
-    def _ends_s(self, events: list[Any]) -> list[float]:
+    def _ends_s(self, done: list[tuple[Any, Any]]) -> list[float]:
         ends_s = []
-        for event in events:
+        for event, loss in done:
+            begin_s = self._last_s
             end_s = self._anchor_s + self._anchor.elapsed_time(event) / 1000.0
             self._last_s = max(self._last_s, end_s)
-            ends_s.append(self._last_s)
+            if isinstance(loss, _Rested):
+                ends_s.extend(loss.spread(begin_s, self._last_s))
+            else:
+                ends_s.append(self._last_s)
         self._spare.append(self._anchor)
-        self._spare.extend(events[:-1])
-        self._anchor, self._anchor_s = events[-1], self._last_s
+        self._spare.extend(event for event, _ in done[:-1])
+        self._anchor, self._anchor_s = done[-1][0], self._last_s
         return ends_s
 
     def _losses(self, done: list[tuple[Any, Any]]) -> list[float | None]:
         """Copies losses on a stream of their own: the training stream is not waited for."""
-        parts = [
-            loss.known() if isinstance(loss, StepLoss) else None if loss is None else (loss, ())
-            for _, loss in done
-        ]
+        parts: list[Any] = []
+        for _, loss in done:
+            if isinstance(loss, _Rested):
+                parts.extend([None] * len(loss.ends_s))
+            elif isinstance(loss, StepLoss):
+                parts.append(loss.known())
+            else:
+                parts.append(None if loss is None else (loss, ()))
         kept = [scalar for part in parts if part is not None for scalar in part[1]]
         values = iter(self._read(kept, done[-1][0]) if kept else [])
         return [

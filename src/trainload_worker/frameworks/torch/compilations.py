@@ -34,6 +34,11 @@ class Compilations:
         """The newest that was told."""
         self._count = 0
 
+    @property
+    def any_seen(self) -> bool:
+        """Whether the program compiles anything."""
+        return self._last is not None
+
     def look(self) -> None:
         """Now and then, and at the end: the compiler keeps some dozens. Steps are told whatever
         becomes of this."""

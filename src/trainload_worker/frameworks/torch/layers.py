@@ -5,6 +5,7 @@ Never raises into the training: whatever goes wrong in here ends the windows, an
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from dataclasses import dataclass
@@ -12,16 +13,12 @@ from time import monotonic
 from typing import Any, Callable
 
 from torch.autograd import profiler as kineto
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from trainload_worker.frameworks.torch.compiled import compiled_graphs
-from trainload_worker.frameworks.torch.compiler import (
-    hide_from_compiler,
-    interrupting_compiler,
-    set_compiler,
-)
+from trainload_worker.frameworks.torch.compiler import hide_from_compiler
 from trainload_worker.frameworks.torch.leader import Leader, find_device
 from trainload_worker.frameworks.torch.modules import ModuleNames
+from trainload_worker.frameworks.torch.optimizer_steps import optimizer_steps
 from trainload_worker.frameworks.torch.parents import known_parents
 from trainload_worker.frameworks.torch.tracer import Tracer, settle
 from trainload_worker.process.events import EventWriter
@@ -107,8 +104,11 @@ class LayerProbe:
         _following.append(self)
         self._off = False
         compiled_graphs.follow()
-        hook = register_optimizer_step_post_hook(self._on_step)
-        self._undo = [hook.remove, self._give_way_to_profilers(), compiled_graphs.leave]
+        self._undo = [
+            optimizer_steps.follow(self),
+            self._give_way_to_profilers(),
+            compiled_graphs.leave,
+        ]
         if not self._in_parent_only:
             self._in_parent_only = True
             os.register_at_fork(after_in_child=self._forget)
@@ -142,21 +142,30 @@ class LayerProbe:
         self._follow(self._close_what_is_open)
         self.detach()
 
-    @interrupting_compiler
-    def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    def on_step(self, optimizer: Any) -> None:
         """An optimizer's step was given to the device. In every step: few functions are called."""
-        compiler = set_compiler(None)
-        try:
-            if optimizer is not self._steady():
-                self._steady = _nobody
-                self._follow(self._note_optimizer, optimizer)
-            elif self._window is None and self._alone and self._plan.pass_step(self._clock()):
-                self._step += 1
-            else:
-                self._follow(self._count_step)
-        finally:
-            if compiler is not None:
-                set_compiler(compiler)
+        if optimizer is not self._steady():
+            self._steady = _nobody
+            self._follow(self._note_optimizer, optimizer)
+        elif self._window is None and self._alone and self._plan.pass_step(self._clock()):
+            self._step += 1
+        else:
+            self._follow(self._count_step)
+
+    def idle_until_s(self, optimizer: Any, now_s: float) -> float:
+        """Until when no window can be due, as long as this optimizer alone steps."""
+        if self._off:
+            return math.inf
+        steady = self._window is None and optimizer is self._steady()
+        if not steady or self._agreement is not None or self._clock is not monotonic:
+            return now_s
+        return self._plan.idle_until(now_s)
+
+    def pass_steps(self, count: int, now_s: float) -> None:
+        """So many steps have passed within that time."""
+        if not self._off:
+            self._step += count
+            self._plan.pass_steps(count, now_s)
 
     def _follow(self, work: Callable[..., object], *arguments: Any) -> None:
         """The work, whose errors end the windows and not the program."""

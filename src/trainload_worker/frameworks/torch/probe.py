@@ -8,35 +8,55 @@ in here switches the probe off and leaves the training alone.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import deque
 from time import monotonic
-from typing import Any, Callable
+from typing import Any, Callable, Optional, Tuple
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from trainload_worker.frameworks.backends import Opened, StepBatch
-from trainload_worker.frameworks.torch.backend import HostStepClock, StepClock, read_software
+from trainload_worker.frameworks.torch.backend import HostStepClock, read_software
 from trainload_worker.frameworks.torch.backward import Renewals, in_optimizer_step
 from trainload_worker.frameworks.torch.clock import CudaStepClock, StepLoss, keep_loss
 from trainload_worker.frameworks.torch.compilations import Compilations
-from trainload_worker.frameworks.torch.compiler import interrupting_compiler, set_compiler
 from trainload_worker.frameworks.torch.content import Content
 from trainload_worker.frameworks.torch.leader import Leader, find_device
+from trainload_worker.frameworks.torch.optimizer_steps import optimizer_steps
+from trainload_worker.frameworks.torch.rests import SEEN_S, Rests
 from trainload_worker.frameworks.torch.watcher import ContentWatcher
 from trainload_worker.process.events import EventWriter
 from trainload_worker.protocol.events import ProbeFailed, ProbeNote, StepMarks
 from trainload_worker.training.loop import FLUSH_PERIOD_S, StepLog
 
+RESTS = "steps are short: all are timed, losses and batches read of some in every half second"
+"""What is told of the first rest."""
+
+
+class _RestedContent(Tuple[Optional[int], Optional[int], None]):
+    """Of steps that nobody saw: as those before them, and no loss."""
+
 
 class StepProbe:
-    """Writes a `steps` line for what the program has done, every half second."""
+    """Writes a `steps` line for what the program has done, every half second.
 
-    def __init__(self, events: EventWriter) -> None:
+    Of short steps on a GPU that are all alike it sees a part; `rests` has it do so anywhere, or
+    nowhere.
+    """
+
+    def __init__(self, events: EventWriter, *, rests: bool | None = None) -> None:
         self._events = events
         self._log: StepLog | None = None
-        self._clock: StepClock | None = None
+        self._clock: HostStepClock | CudaStepClock | None = None
+        self._may_rest = rests
+        self._rests = Rests()
+        self._rest_s = math.inf
+        """When it is to look away after a flush."""
+        self._step_s = math.inf
+        """Mean time of the steps of that flush."""
+        self._rested_before = False
+        self._end_rest = self._guard(self._look_again)
         self._leader = Leader()
         self._watcher = ContentWatcher(
             events, self._guard(self._before_pass), self._guard(self._after_pass)
@@ -53,19 +73,22 @@ class StepProbe:
         self._told = False
         self._failed = False
         self._flush_s = 0.0
+        self._due_s = 0.0
+        """When to flush or look away, whichever comes first."""
         self._start_s = 0.0
-        self._hooks: list[Any] = []
+        self._undo: list[Callable[[], None]] = []
         self._marks = 0
         self.on_backward_step: Callable[[int], None] | None = None
         """Called with each step that a backward pass ends, once it is certain that it does."""
 
     def attach(self) -> None:
         """Begins to watch every optimizer and what is trained."""
-        self._hooks = [register_optimizer_step_post_hook(self._on_step)]
+        self._undo = [optimizer_steps.follow(self)]
         self._watcher.attach()
 
     def finish(self) -> None:
         """Writes what is still held and stops watching; waits for the device."""
+        optimizer_steps.wake()
         self._guard(self._commit)()
         self._guard(self._flush)(drain=True)
         self._guard(self._compilations.look)()
@@ -77,6 +100,8 @@ class StepProbe:
         assert self._clock is not None
         batch = self._clock.collect(drain)
         contents = [self._contents.popleft() for _ in batch.end_s]
+        rested = any(type(content) is _RestedContent for content in contents)
+        self._plan_rest(batch, rested)
         return StepBatch(
             batch.end_s,
             batch.loss,
@@ -86,15 +111,14 @@ class StepProbe:
 
     def mark_step(self, loss: Any = None) -> None:
         """Takes a step's end from the program itself; from then on its optimizers are not asked."""
+        optimizer_steps.wake()
         self._told, self._steady = True, _nobody
         if self._renewals is not None:
             self._guard(self._leave_backward)()
         self._guard(self._count)(None, _one_number(loss))
 
-    @interrupting_compiler
-    def _on_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    def on_step(self, optimizer: Any) -> None:
         """An optimizer has stepped. In every step, so that few functions are called."""
-        compiler = set_compiler(None)
         try:
             if optimizer is not self._steady():
                 self._note_other(optimizer)
@@ -106,13 +130,17 @@ class StepProbe:
             self._marks += 1
             self._contents.append(content)
             self._clock.mark(content[2])  # type: ignore[union-attr]
-            if monotonic() >= self._flush_s:
-                self._flush_now()
+            if monotonic() >= self._due_s:
+                self._do_due()
         except Exception as error:  # noqa: BLE001 - the user's training comes first
             self._fail(error)
-        finally:
-            if compiler is not None:
-                set_compiler(compiler)
+
+    def idle_until_s(self, optimizer: Any, now_s: float) -> float:  # noqa: ARG002
+        """Never for another probe's sake."""
+        return now_s
+
+    def pass_steps(self, count: int, now_s: float) -> None:
+        """No other probe rests while this one follows."""
 
     def _note_optimizer(self, optimizer: Any) -> None:
         """One that has not ended the step before: the first, the second of two, or their leader."""
@@ -194,26 +222,78 @@ class StepProbe:
         self._marks += 1
         self._contents.append(content)
         self._clock.mark(content[2] if loss is None else loss)  # type: ignore[union-attr]
-        if monotonic() >= self._flush_s:
-            self._flush_now()
+        if monotonic() >= self._due_s:
+            self._do_due()
 
-    def _flush_now(self) -> None:
-        if self._log is not None:
-            self._flush(drain=False)
-            self._watcher.look_for_writers()
-            self._compilations.look()
+    def _do_due(self) -> None:
+        if self._log is None:
+            return
+        now_s = monotonic()
+        if now_s < self._flush_s:
+            self._look_away()
+            return
+        self._flush(drain=False)
+        self._watcher.look_for_writers()
+        self._compilations.look()
+
+    def _plan_rest(self, batch: StepBatch, rested: bool) -> None:
+        """Steps were collected: whether some of the next half second are to be let pass."""
+        self._rest_s = math.inf
+        if self._log is None or not batch.end_s:
+            return
+        times_s = _times([self._log.end_s, *batch.end_s])
+        self._rests.note_seen([] if rested else times_s, self._watcher.phases)
+        if self._may_rest or (self._may_rest is None and isinstance(self._clock, CudaStepClock)):
+            self._step_s = sum(times_s) / len(times_s)
+            self._rest_s = self._rests.begin_s(monotonic(), self._step_s)
+
+    def _look_away(self) -> None:
+        """Lets steps pass until the next flush, where those seen of late were all alike."""
+        self._due_s = self._flush_s
+        steady, content = self._steady, self._contents[-1]
+        alike = all(one[:2] == content[:2] for one in self._contents)
+        self._compilations.look()
+        if steady() is None or not alike or not self._watcher.calm or self._compilations.any_seen:
+            return
+        begin_s = monotonic()
+        rested = _RestedContent((content[0], content[1], None))
+
+        def end(ends_s: list[float]) -> None:
+            self._end_rest(begin_s, ends_s, rested)
+
+        if not optimizer_steps.rest(self, steady, self._flush_s, end):
+            self._due_s = min(self._flush_s, begin_s + SEEN_S)
+            return
+        self._watcher.look_away(optimizer_steps.wake)
+        if not self._rested_before:
+            self._rested_before = True
+            self._events.write(ProbeNote(RESTS, t_s=begin_s))
+
+    def _look_again(self, begin_s: float, ends_s: list[float], content: Content) -> None:
+        """A rest is over, in which steps with such content have passed."""
+        self._watcher.look_again(len(ends_s))
+        if ends_s:
+            self._clock.mark_rested(begin_s, ends_s)  # type: ignore[union-attr]
+            self._contents.extend([content] * len(ends_s))
+            self._marks += len(ends_s)
+            self._rests.note_rest(_times([begin_s, *ends_s]), self._watcher.phases)
+        now_s = monotonic()
+        self._due_s = min(self._flush_s, self._rests.begin_s(now_s, self._step_s))
+        if now_s >= self._flush_s:
+            self._do_due()
 
     def _open_log(self, start_s: float) -> None:
         # After backward passes one number is that of the step whose start nobody saw.
         first = 1 if self._log is None else self._log.next_step + 1
         self._log = StepLog(self, self._events, epoch=0, first_step=first)
         self._log.begin(start_s)
-        self._flush_s = monotonic() + FLUSH_PERIOD_S
+        self._flush_s = self._due_s = monotonic() + FLUSH_PERIOD_S
 
     def _flush(self, drain: bool) -> None:
         if self._log is not None:
             self._log.flush(drain)
             self._flush_s = monotonic() + FLUSH_PERIOD_S
+            self._due_s = min(self._flush_s, self._rest_s)
 
     def _guard(self, work: Callable[..., None]) -> Callable[..., None]:
         """The same work, but an error ends the probe and not the program."""
@@ -236,15 +316,19 @@ class StepProbe:
         self._events.write(ProbeFailed(reason, t_s=monotonic()))
 
     def _detach(self) -> None:
-        while self._hooks:
-            self._hooks.pop().remove()
+        while self._undo:
+            self._undo.pop()()
+
+
+def _times(moments_s: list[float]) -> list[float]:
+    return [later_s - one_s for one_s, later_s in zip(moments_s, moments_s[1:])]
 
 
 def _nobody() -> None:
     """Stands where no optimizer does."""
 
 
-def _clock_of(device: Any) -> StepClock:
+def _clock_of(device: Any) -> HostStepClock | CudaStepClock:
     """The clock for where the trained parameters are; a device is waited for this once."""
     return CudaStepClock(device) if device.type == "cuda" else HostStepClock()
 

@@ -28,7 +28,8 @@ class ScriptPhases:
         self.open: str | None = None
         """The phase that the program is in; None while it trains."""
         self._seen_s = 0.0
-        self._count = 0
+        self.count = 0
+        """Of those that have ended."""
         self._undo: list[Callable[[], None]] = []
         self._safetensors = False
 
@@ -82,9 +83,9 @@ class ScriptPhases:
 
     def _begin(self, name: str) -> None:
         self.open, self._seen_s = name, monotonic()
-        if self._count < MOST_PHASES:
+        if self.count < MOST_PHASES:
             self._events.write(PhaseEdge(name, "begin", self._seen_s))
-        elif self._count == MOST_PHASES:
+        elif self.count == MOST_PHASES:
             words = f"phases after the first {MOST_PHASES} are not told apart"
             self._events.write(ProbeNote(words, t_s=self._seen_s))
 
@@ -94,7 +95,7 @@ class ScriptPhases:
             return
         # Between the last call of a model and what follows the program may do anything.
         end_s = self._seen_s if self.open == VALIDATE else monotonic()
-        if self._count < MOST_PHASES:
+        if self.count < MOST_PHASES:
             self._events.write(PhaseEdge(self.open, "end", end_s))
-        self._count += 1
+        self.count += 1
         self.open = None

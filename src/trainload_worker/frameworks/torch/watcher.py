@@ -6,11 +6,13 @@ ends the seeing, with a note; steps are still counted and the training goes on.
 
 from __future__ import annotations
 
+import functools
 from time import monotonic
 from typing import Any, Callable
 
 import torch
 from torch import Tensor, is_grad_enabled
+from torch.compiler import is_dynamo_compiling
 
 from trainload_worker.frameworks.torch.backward import BackwardPasses
 from trainload_worker.frameworks.torch.calls import ModelCalls
@@ -59,6 +61,9 @@ class ContentWatcher:
         """Steps in a row of which no call was seen."""
         self._refusals: set[str] = set()
         """Those that were told."""
+        self._on_evaluation: Callable[[], None] | None = None
+        """While nothing is looked at: to be called when a model is about to be evaluated."""
+        self._uncover_evaluation: Callable[[], None] | None = None
 
     def attach(self) -> None:
         """Begins to see backward passes and files; models once an optimizer has stepped."""
@@ -70,6 +75,53 @@ class ContentWatcher:
         self._guard(self._phases.end)()
         for undo in (self._passes.detach, self._calls.end, self._phases.detach):
             undo()
+        if self._uncover_evaluation is not None:
+            self._uncover_evaluation()
+
+    @property
+    def phases(self) -> int:
+        """How many phases the program has had so far."""
+        return self._phases.count
+
+    @property
+    def calm(self) -> bool:
+        """Whether nothing is looked for, and nothing but training was seen of late."""
+        return not (self.restless or self._copies or self._phases.open)
+
+    def look_away(self, on_evaluation: Callable[[], None]) -> None:
+        """Sees no calls and no backward passes until `look_again`; that a model is put into its
+        evaluation mode is told."""
+        if self._uncover_evaluation is None:
+            self._cover_evaluation()
+        self._on_evaluation = on_evaluation
+        self._passes.rest()
+        self._calls.rest()
+
+    def look_again(self, steps: int) -> None:
+        """Goes on, after so many steps."""
+        self._on_evaluation = None
+        self._calls.wake()
+        self._passes.wake()
+        self.content.steps += steps
+
+    def _cover_evaluation(self) -> None:
+        """Stays until the end: each change of that class has the interpreter look all modules'
+        attributes up anew."""
+        module = torch.nn.Module
+        original = module.eval
+
+        def evaluate(this: Any) -> Any:
+            if self._on_evaluation is not None and not is_dynamo_compiling():
+                self._on_evaluation()
+            return original(this)
+
+        def restore() -> None:
+            if module.eval is evaluate:
+                module.eval = original
+
+        functools.update_wrapper(evaluate, original)
+        module.eval = evaluate
+        self._uncover_evaluation = restore
 
     def leave_passes(self) -> None:
         """Nobody but this asks for backward passes any more."""
