@@ -3,6 +3,7 @@
 import itertools
 import json
 import sys
+import weakref
 
 import pytest
 
@@ -229,6 +230,41 @@ def test_whatever_ends_the_probe_leaves_torch_as_it_was(begin):
     assert torch.autograd.backward is backward and nn.Module.eval is evaluate
     assert "__call__" not in nn.Linear.__dict__
     assert training.column("end_s") == training.ends_s[1:]
+
+
+def test_a_scaled_loss_is_not_held_in_a_rest(begin):
+    training = begin()
+    training.train(300)
+    scaler = torch.amp.GradScaler("cpu")
+    loss = training.model(torch.randn(SIZE, 4)).square().mean()
+    scaled = scaler.scale(loss)
+    held = weakref.ref(scaled)
+    scaled.backward()
+    del scaled, loss
+    assert held() is None
+    training.model.eval()  # ends the rest
+    scaled = scaler.scale(training.model(torch.randn(SIZE, 4)).square().mean())
+    scaled.backward()
+    training.now_s += SHORT_S
+    training.optimizer.step()
+    training.probe.finish()
+    assert training.column("loss")[-1] == pytest.approx(scaled.item() / scaler.get_scale())
+
+
+def test_a_second_probe_in_the_process_ends_rests(begin):
+    training = begin()
+    training.train(300)
+    assert "__call__" not in nn.Linear.__dict__
+    second = begin()
+    second.model, second.optimizer, second.now_s = training.model, training.optimizer, 200.0
+    second.train(1000)
+    second.probe.finish()
+    training.probe.finish()
+    steps = training.told("steps")
+    # Both write to one file; each sees all of the thousand but for the second's first.
+    assert sum(len(line["loss"]) for line in steps) == 299 + 1000 + 999
+    told = [loss for line in steps if line["start_s"] >= 199 for loss in line["loss"]]
+    assert told and None not in told
 
 
 def test_steps_that_the_program_tells_itself_end_a_rest(begin):

@@ -35,12 +35,14 @@ class BackwardPasses:
         self.after: Callable[[Any], None] | None = after
         self._scaled: tuple[Any, Any] | None = None
         """What torch's scaler has made last, and of what."""
+        self._rests = False
         self._undo: list[Callable[[], None]] = []
         self._functions: tuple[Any, Any] | None = None
         """Torch's own and ours, while this is attached."""
 
     def attach(self) -> None:
         """Begins to see them."""
+        self._rests = False
         self._cover_backward()
         self._cover_scaler()
 
@@ -50,16 +52,16 @@ class BackwardPasses:
         self._functions = None
         while self._undo:
             self._undo.pop()()
-        self._scaled = None
 
     def rest(self) -> None:
         """Sees none until `wake`."""
+        self._rests, self._scaled = True, None
         if self._functions is not None and torch.autograd.backward is self._functions[1]:
             torch.autograd.backward = self._functions[0]
 
     def wake(self) -> None:
         """Sees them again, unless the program has put its own in place."""
-        self._scaled = None
+        self._rests = False
         if self._functions is not None and torch.autograd.backward is self._functions[0]:
             torch.autograd.backward = self._functions[1]
 
@@ -108,7 +110,11 @@ class BackwardPasses:
 
         def scale(this: Any, outputs: Any) -> Any:
             scaled = original(this, outputs)
-            self._scaled = (scaled, outputs) if isinstance(scaled, torch.Tensor) else None
+            # Held until the pass begins; in a rest nobody would let go of it.
+            if isinstance(scaled, torch.Tensor) and not self._rests:
+                self._scaled = (scaled, outputs)
+            else:
+                self._scaled = None
             return scaled
 
         def restore() -> None:
