@@ -45,9 +45,10 @@ TESTED_keras := -k keras
 TESTED_jax := -k jax
 WHEEL_TESTS := tests/worker/frameworks/fake_step/test_op_trace.py tests/cli/test_estimate_verb.py \
 	tests/api/estimating tests/api/test_in_process.py tests/worker/frameworks/test_worker_torch.py \
-	tests/worker/frameworks/test_training_torch.py tests/worker/frameworks/test_layers_torch.py
+	tests/worker/frameworks/test_training_torch.py tests/worker/frameworks/test_layers_torch.py \
+	tests/worker/frameworks/test_rests_torch.py
 
-.PHONY: demo docs test test-wheels test-ray test-exports test-integrations test-docs chaos lint environments tests bench clean
+.PHONY: demo docs test test-parity test-wheels test-ray test-exports test-integrations test-docs chaos lint environments tests bench clean
 
 # Minutes that `make chaos` takes, shared among its parts; with FULL=1 it goes by counts instead.
 MINUTES := 10
@@ -80,8 +81,13 @@ environments: $(VENV)/.test-ready
 	@test -z "$(REQUIRE)" || ! ls $(VENV)/.lacks-* >/dev/null 2>&1
 
 tests: $(VENV)/.test-ready environments
-	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -n $(AT_ONCE) --dist loadfile -m 'not alone'
+	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -n $(AT_ONCE) --dist loadfile -m 'not alone and not long'
 	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -m alone $(ALONE)
+
+# The same numbers from every framework, for every layer and every model of the zoo.
+test-parity: $(VENV)/.test-ready environments
+	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -n 2 --dist loadfile tests/worker/frameworks/test_parity.py \
+		tests/worker/frameworks/test_parity_zoo.py
 
 # A wheel that cannot be had (no network, no wheel for this Python) is said and left out.
 test-wheels:

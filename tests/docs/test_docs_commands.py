@@ -1,6 +1,6 @@
 """Every command of the tutorial, the how-tos and the README is run, or says why it is not.
 
-Those marked slow are run by `make test-docs`, which sets TRAINLOAD_DOCS=all.
+`make test-docs` runs them, those marked slow too: it sets TRAINLOAD_DOCS=all.
 """
 
 import os
@@ -42,6 +42,7 @@ def clone(tmp_path):
     return tmp_path
 
 
+@pytest.mark.long
 @pytest.mark.framework("torch")
 @pytest.mark.timeout(1200)  # a page of many commands, on cores that others may use too
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)

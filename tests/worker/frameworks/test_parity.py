@@ -13,6 +13,8 @@ numpy = pytest.importorskip("numpy", reason="needs numpy")
 pytest.importorskip("torch", reason="needs torch, the other side of every comparison")
 from parity_cases import computing, difference, small  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 IMAGE = (4, 13, 11)
 EVEN = (4, 12, 11)
 END = (("flatten", {}), ("linear", {"units": 5}))

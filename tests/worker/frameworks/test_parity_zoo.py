@@ -15,6 +15,8 @@ numpy = pytest.importorskip("numpy", reason="needs numpy")
 pytest.importorskip("torch", reason="needs torch, the other side of every comparison")
 from parity_cases import computing, difference, small  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Any:

@@ -1,6 +1,7 @@
 """torch: layer graphs, and the watching of programs that were written without us.
 
 Its own files: `clock` times CUDA steps, `leader` finds the optimizer that ends a program's steps,
+`optimizer_steps` tells of every optimizer's step, `rests` when short ones are let pass,
 `modules` names modules, by `parents` where they are parts of others, `compiled` the kernels of
 compiled ones, `compiler` keeps the compiler off our functions, `compilations` tells when it was at
 work, `ranks` trains one model in several processes, `tally` counts what an evaluation found,
