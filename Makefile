@@ -48,7 +48,7 @@ WHEEL_TESTS := tests/worker/frameworks/fake_step/test_op_trace.py tests/cli/test
 	tests/worker/frameworks/test_training_torch.py tests/worker/frameworks/test_layers_torch.py \
 	tests/worker/frameworks/test_rests_torch.py
 
-.PHONY: demo docs test test-parity test-wheels test-ray test-exports test-integrations test-docs chaos lint environments tests bench clean
+.PHONY: demo docs test test-long test-wheels test-ray test-exports test-integrations test-docs chaos lint environments tests bench clean
 
 # Minutes that `make chaos` takes, shared among its parts; with FULL=1 it goes by counts instead.
 MINUTES := 10
@@ -82,12 +82,13 @@ environments: $(VENV)/.test-ready
 
 tests: $(VENV)/.test-ready environments
 	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -n $(AT_ONCE) --dist loadfile -m 'not alone and not long'
-	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -m alone $(ALONE)
+	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -m 'alone and not long' $(ALONE)
 
-# The same numbers from every framework, for every layer and every model of the zoo.
-test-parity: $(VENV)/.test-ready environments
-	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -n 2 --dist loadfile tests/worker/frameworks/test_parity.py \
-		tests/worker/frameworks/test_parity_zoo.py
+# What takes minutes: all frameworks against each other, a real sshd and a real Slurm, kills.
+test-long: $(VENV)/.test-ready environments
+	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -n $(AT_ONCE) --dist loadfile -m 'long and not alone' \
+		--ignore tests/docs
+	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -m 'long and alone' $(ALONE)
 
 # A wheel that cannot be had (no network, no wheel for this Python) is said and left out.
 test-wheels:

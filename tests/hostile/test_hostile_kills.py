@@ -4,7 +4,7 @@ import pytest
 
 from chaos_parts.kills import TARGETS, ranks_trial, trial
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.long]
 
 
 @pytest.mark.parametrize("target", TARGETS)

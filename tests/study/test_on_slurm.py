@@ -44,6 +44,7 @@ def counted(folder):
     return sorted(one.cell for one in ended.values() if one.verdict == "counted")
 
 
+@pytest.mark.long
 def test_a_killed_submitter_loses_nothing_in_a_real_slurm(tmp_path, real):
     more = "retries: 0\n"
     file = write_study(tmp_path, 3, 1.0, more)

@@ -72,6 +72,7 @@ def test_cells_run_there_and_come_back_whole(tmp_path, far):
     assert run_study(file, out=tmp_path).result.ran == 0
 
 
+@pytest.mark.long
 def test_a_script_goes_along(tmp_path, far):
     script = tmp_path / "train.py"
     script.write_text("import sys\nprint(sys.argv[1:], __file__)\n")
@@ -272,6 +273,7 @@ def sshd(tmp_path, monkeypatch):
         process.wait()
 
 
+@pytest.mark.long
 def test_over_a_real_sshd(tmp_path, sshd):
     place, home = sshd
     file = write_study(tmp_path, 2, 0.1)
