@@ -89,6 +89,16 @@ def test_a_run_that_left_little_is_summarised(make_run, options):
     epoch_curves(run.epochs, run.steps, ["validation_accuracy"])
 
 
+def test_losses_that_were_not_seen_are_no_gaps(make_run):
+    steps = open_run(make_run()).steps.with_row_index("at")
+    steps = steps.with_columns(pl.when(pl.col("at") % 3 == 0).then("loss").alias("loss"))
+    gaps, line = loss_curve(steps), loss_curve(steps, told=False)
+    seen = steps.drop_nulls("loss")
+    assert None in gaps.curves[0].raw and len(gaps.curves[0].raw) == steps.height
+    assert line.curves[0].raw == seen["loss"].round_sig_figs(5).to_list()
+    assert line.grids[0].iterations == (seen["step"] + 1.0).to_list()
+
+
 def test_a_run_still_going_on(make_run):
     path = make_run(outcome=None)
     lock = DirectoryLock(path)

@@ -16,6 +16,7 @@ from trainload.analyse.curves import (
 )
 from trainload.analyse.energy import EnergySummary, summarise_energy, trapezoid_j
 from trainload.analyse.epochs import EpochScore
+from trainload.analyse.findings import tells_losses
 from trainload.analyse.headline import headline_row, headline_table
 from trainload.analyse.peaks import RunPeaks
 from trainload.analyse.series import Span, align_to_steps, bin_rows, time_breaks, training_span
@@ -54,6 +55,7 @@ __all__ = [
     "summarise_columns",
     "summarise_energy",
     "summarise_run",
+    "tells_losses",
     "time_breaks",
     "training_span",
     "trapezoid_j",

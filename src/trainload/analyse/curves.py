@@ -95,14 +95,22 @@ def sample_curves(
 
 
 def loss_curve(
-    steps: pl.DataFrame, *, windows: Sequence[int] = WINDOWS, points: int = MOST_POINTS
+    steps: pl.DataFrame,
+    *,
+    told: bool = True,
+    windows: Sequence[int] = WINDOWS,
+    points: int = MOST_POINTS,
 ) -> CurveSet:
-    """The training loss at each step's end; a loss that was not finite is a gap."""
+    """The training loss at each step's end; a loss that was not finite is a gap.
+
+    Where losses are not told of all steps (`told`), the line goes on over those without one.
+    """
     import polars as pl
 
     if steps["loss"].count() == 0:
         return CurveSet()
-    frame = steps.sort("end_s").select(
+    rows = steps if told else steps.drop_nulls("loss")
+    frame = rows.sort("end_s").select(
         pl.col("end_s").alias("t_s"),
         (pl.col("step") + 1).cast(pl.Float64).alias("iteration"),
         "loss",

@@ -52,7 +52,7 @@ def find_warnings(
     found = [
         *_outcome(manifest),
         *_probe(manifest, steps, samples),
-        *(_losses(steps) if _tells_losses(manifest) else ()),
+        *(_losses(steps) if tells_losses(manifest) else ()),
         *_validation(manifest.data),
         *_setting(manifest.setting, scripted=isinstance(manifest.workload, RecordedScript)),
         *_throttling(samples),
@@ -83,7 +83,7 @@ def _probe(manifest: Manifest, steps: pl.DataFrame, samples: pl.DataFrame) -> It
     failure = manifest.model.probe_failure
     if failure:
         yield f"the probe was switched off, the steps after it are missing: {failure}"
-    elif manifest.outcome == "completed" and steps.is_empty() and not _tells_losses(manifest):
+    elif manifest.outcome == "completed" and steps.is_empty() and not tells_losses(manifest):
         if manifest.imported is None:
             yield NO_STEPS_OUTSIDE if _has_children(manifest, samples) else NO_STEPS
     elif manifest.model.step_marks == "backward":
@@ -113,7 +113,7 @@ def _has_children(manifest: Manifest, samples: pl.DataFrame) -> bool:
     return alone and (largest(samples, "run_processes_count") or 0) > 1
 
 
-def _tells_losses(manifest: Manifest) -> bool:
+def tells_losses(manifest: Manifest) -> bool:
     """Whether a missing loss means one that was no number; a script's is simply not seen."""
     return not isinstance(manifest.workload, RecordedScript | RecordedWatch)
 

@@ -16,6 +16,7 @@ from trainload.analyse import (
     loss_curve,
     sample_curves,
     step_curves,
+    tells_losses,
 )
 from trainload.analyse.attribution.types import RunLayers
 from trainload.analyse.curves import MOST_POINTS
@@ -153,7 +154,7 @@ def plot_run(
     loads = tuple(f for f in figures if any(c in present for c in f.columns))
     sets = [
         (
-            loss_curve(run.steps, points=points),
+            loss_curve(run.steps, told=tells_losses(run.manifest), points=points),
             Figure(title="Training loss", axis="loss", columns=("loss",)),
         ),
         *(
