@@ -84,7 +84,7 @@ tests: $(VENV)/.test-ready environments
 	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -n $(AT_ONCE) --dist loadfile -m 'not alone and not long'
 	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -m 'alone and not long' $(ALONE)
 
-# What takes minutes: all frameworks against each other, a real sshd and a real Slurm, kills.
+# What takes minutes: all frameworks against each other, a real sshd and a real Slurm, kills, mutations.
 test-long: $(VENV)/.test-ready environments
 	TRAINLOAD_ENVS=$(ENVIRONMENTS) $(BIN)/pytest -n $(AT_ONCE) --dist loadfile -m 'long and not alone' \
 		--ignore tests/docs

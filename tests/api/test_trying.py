@@ -52,6 +52,7 @@ MANY = 20.0
 
 
 @pytest.mark.usefixtures("short")
+@pytest.mark.long
 def test_a_trial_confirms_and_withdraws(tmp_path, monkeypatch):
     monkeypatch.setattr("trainload.api.recommending.trying.MOST", 3)
     # A step of the fake backend takes as long for more examples.

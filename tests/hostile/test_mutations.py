@@ -46,6 +46,7 @@ def change(path: Path, frame: pl.DataFrame) -> None:
     frame.write_parquet(path)
 
 
+@pytest.mark.long
 def test_mutated_directories_are_read_or_refused_in_one_line() -> None:
     tally = run_mutations(5.0, 1, CASES, workers=1)
     assert tally.trials == CASES

@@ -133,6 +133,7 @@ def test_nodes_of_no_module_count_nothing_beside_others():
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler here")
+@pytest.mark.long
 def test_the_layers_of_a_compiled_script_are_told_apart(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     script = tmp_path / "compiled.py"
