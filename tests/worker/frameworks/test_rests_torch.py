@@ -2,10 +2,10 @@
 
 import itertools
 import json
-import sys
 import weakref
 
 import pytest
+from own_calls import own_calls
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.framework("torch")
@@ -118,18 +118,7 @@ def test_every_step_is_counted_and_timed_and_some_are_seen(begin):
 def test_a_step_of_a_rest_calls_one_function_of_ours(begin):
     training = begin()
     training.train(300)
-    called = []
-
-    def note(frame, event, _):
-        if event == "call" and "trainload_worker" in frame.f_code.co_filename:
-            called.append(frame.f_code.co_name)
-
-    sys.setprofile(note)
-    try:
-        training.train(50)
-    finally:
-        sys.setprofile(None)
-    assert called == ["_on_step"] * 50
+    assert own_calls(lambda: training.train(50)) == ["_on_step"] * 50
 
 
 @pytest.mark.parametrize(("rests", "step_s"), [(None, SHORT_S), (False, SHORT_S), (True, LONG_S)])

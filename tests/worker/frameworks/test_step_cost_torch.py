@@ -1,9 +1,9 @@
 """What watching does in every step of a torch program: counted, not timed, so exact under load."""
 
 import json
-import sys
 
 import pytest
+from own_calls import own_calls
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.framework("torch")
@@ -63,22 +63,6 @@ def trained(model, batches, called=None, optimizer=None):
         (model if called is None else called)(batch).square().mean().backward()
         optimizer.step()
     return optimizer
-
-
-def own_calls(work):
-    """Python functions of this program's that are called meanwhile."""
-    found = []
-
-    def note(frame, event, _):
-        if event == "call" and "trainload_worker" in frame.f_code.co_filename:
-            found.append(frame.f_code.co_name)
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return found
 
 
 @pytest.mark.parametrize(("layers", "most"), [(False, 8), (True, 10)])

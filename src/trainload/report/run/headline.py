@@ -3,11 +3,10 @@
 One step time leads, the median after warm-up; whatever else is shown of steps says what it is.
 """
 
-from trainload.analyse import RunSummary
+from trainload.analyse import RunSummary, tells_losses
 from trainload.record import Manifest
 from trainload.report.wording import clean_text, render_energy
 from trainload.units import MISSING, render_bytes, render_percent, render_seconds
-from trainload.workload import RecordedScript, RecordedWatch
 
 Row = tuple[str, str]
 
@@ -131,6 +130,5 @@ def loss_row(summary: RunSummary, manifest: Manifest) -> Row:
     """
     if summary.last_loss is None:
         return "loss", "not seen: no backward pass began at a single number"
-    watched = isinstance(manifest.workload, RecordedScript | RecordedWatch)
-    last = f"{summary.last_loss:.4g} in the last step{' seen' if watched else ''}"
+    last = f"{summary.last_loss:.4g} in the last step{'' if tells_losses(manifest) else ' seen'}"
     return "loss", f"{last}, {summary.first_loss:.4g} in the first"

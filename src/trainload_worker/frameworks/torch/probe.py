@@ -51,10 +51,8 @@ class StepProbe:
         self._clock: HostStepClock | CudaStepClock | None = None
         self._may_rest = rests
         self._rests = Rests()
-        self._rest_s = math.inf
-        """When it is to look away after a flush."""
         self._step_s = math.inf
-        """Mean time of the steps of that flush."""
+        """Mean time of the steps of the last flush, where some of the next may be let pass."""
         self._rested_before = False
         self._end_rest = self._guard(self._look_again)
         self._leader = Leader()
@@ -237,15 +235,13 @@ class StepProbe:
         self._compilations.look()
 
     def _plan_rest(self, batch: StepBatch, rested: bool) -> None:
-        """Steps were collected: whether some of the next half second are to be let pass."""
-        self._rest_s = math.inf
+        """Steps were collected: whether some of the next half second may be let pass."""
         if self._log is None or not batch.end_s:
             return
         times_s = _times([self._log.end_s, *batch.end_s])
         self._rests.note_seen([] if rested else times_s, self._watcher.phases)
         if self._may_rest or (self._may_rest is None and isinstance(self._clock, CudaStepClock)):
             self._step_s = sum(times_s) / len(times_s)
-            self._rest_s = self._rests.begin_s(monotonic(), self._step_s)
 
     def _look_away(self) -> None:
         """Lets steps pass until the next flush, where those seen of late were all alike."""
@@ -292,8 +288,9 @@ class StepProbe:
     def _flush(self, drain: bool) -> None:
         if self._log is not None:
             self._log.flush(drain)
-            self._flush_s = monotonic() + FLUSH_PERIOD_S
-            self._due_s = min(self._flush_s, self._rest_s)
+            now_s = monotonic()
+            self._flush_s = now_s + FLUSH_PERIOD_S
+            self._due_s = min(self._flush_s, self._rests.begin_s(now_s, self._step_s))
 
     def _guard(self, work: Callable[..., None]) -> Callable[..., None]:
         """The same work, but an error ends the probe and not the program."""
